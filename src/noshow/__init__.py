@@ -1,0 +1,52 @@
+"""noshow: federated learning that holds when clients don't show up."""
+
+from noshow.devices import claim_cores
+
+claim_cores()  # before JAX starts its CPU devices
+
+from noshow import adversaries, aggregators, algorithms, budget, clients, datasets, models, rates, servers  # noqa: E402
+from noshow.contracts import (  # noqa: E402
+    Adversary,
+    Aggregator,
+    Algorithm,
+    Client,
+    LocalData,
+    Model,
+    Replies,
+    Scene,
+    Server,
+    Work,
+)
+from noshow.engine import simulate  # noqa: E402
+from noshow.errors import NoshowError  # noqa: E402
+from noshow.federation import Federation  # noqa: E402
+from noshow.history import History, RollCall  # noqa: E402
+from noshow.version import __version__  # noqa: E402
+
+__all__ = [
+    "Adversary",
+    "Aggregator",
+    "Algorithm",
+    "Client",
+    "Federation",
+    "History",
+    "LocalData",
+    "Model",
+    "NoshowError",
+    "Replies",
+    "RollCall",
+    "Scene",
+    "Server",
+    "Work",
+    "__version__",
+    "adversaries",
+    "aggregators",
+    "algorithms",
+    "budget",
+    "clients",
+    "datasets",
+    "models",
+    "rates",
+    "servers",
+    "simulate",
+]

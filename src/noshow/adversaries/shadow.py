@@ -1,0 +1,114 @@
+"""The paper's adversary: rehearse the training on a shadow of the data, then silence whoever mattered most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from noshow.contracts import Adversary, Algorithm, Array, Key, Memory, Model, Scene, Work
+from noshow.engine import rehearse
+from noshow.errors import require
+from noshow.federation import Federation
+
+Candidates = Literal["all"] | Sequence[int]
+
+
+def shadow(
+    fedavg: Algorithm,
+    cclip: Algorithm,
+    pairs: Sequence[Sequence[int]] = ((5, 150),),
+    candidates: Candidates = (25, 10),
+    order: Literal["random", "score"] = "random",
+) -> Adversary:
+    """Silences the clients whose gradient changes most between two rounds of two auxiliary runs.
+
+    Before the run it plays FedAvg and cclip with full participation on an independent copy of every client's data,
+    and takes for each client g = ||sum of the local gradients|| (FedAvg) and g' = ||momentum|| (cclip) in rounds T1
+    and T2. C1 are the K1 clients with the largest |g_T2 - g_T1|, C2 the K2 others with the largest |g'_T2 - g'_T1|.
+    Any member of C1 and C2 may be silenced. The auxiliary runs are kept: the next `simulate` with the same adversary,
+    federation and seed does not play them again.
+
+    Args:
+        fedavg: the auxiliary FedAvg, with the run's own rate and steps.
+        cclip: the auxiliary centred clipping.
+        pairs: pairs (T1, T2); the changes of several pairs add up.
+        candidates: (K1, K2), or `"all"` to make every client a candidate.
+        order: `"random"` (the paper), or `"score"` for the most valuable first: C1 by FedAvg's change, then C2 by
+            cclip's; with `"all"`, everybody by FedAvg's.
+
+    Example:
+        >>> import noshow as ns
+        >>> adversary = ns.adversaries.shadow(ns.algorithms.fedavg(0.01, steps=25), ns.algorithms.cclip(0.01))
+    """
+    rounds = [(int(first), int(second)) for first, second in pairs]
+    require(len(rounds) > 0, "pairs is empty: give at least one pair of rounds, such as [5, 150]")
+    require(all(0 <= a < b for a, b in rounds), f"pairs is {pairs}: each needs 0 <= T1 < T2")
+    require(order in ("random", "score"), f"order is {order!r}: give 'random' or 'score'")
+    if candidates != "all":
+        require(len(candidates) == 2 and min(candidates) >= 0, f"candidates is {candidates}: give [K1, K2] or 'all'")
+    played: WeakKeyDictionary[Federation, dict[Any, Memory]] = WeakKeyDictionary()
+
+    # Everybody a candidate, in random order: there is nothing to rehearse.
+    indifferent = candidates == "all" and order == "random"
+
+    def check(federation: Federation) -> None:
+        wanted = 0 if candidates == "all" else sum(candidates)
+        clients = federation.clients
+        require(wanted <= clients, f"shadow has {wanted} candidates of {clients} clients: give fewer, or 'all'")
+        require(
+            indifferent or federation.resampled is not None,
+            f"shadow rehearses on an independent copy of the data, which {federation.name!r} cannot draw: "
+            "give the federation a `resampled` function, or choose another adversary",
+        )
+
+    def init(key: Key, federation: Federation, model: Model) -> Memory:
+        if indifferent:
+            return jnp.zeros(federation.clients)
+        known = played.setdefault(federation, {})
+        name = (model, tuple(np.asarray(jax.random.key_data(key)).ravel().tolist()))
+        if name not in known:
+            copy = federation.resample(key)
+            by_fedavg = _changes(copy, model, fedavg, _gradient_norms, rounds, key)
+            by_cclip = _changes(copy, model, cclip, _reply_norms, rounds, key)
+            known[name] = jnp.asarray(_values(by_fedavg, by_cclip, candidates, order), jnp.float32)
+        return known[name]
+
+    def score(value: Memory, key: Key, scene: Scene) -> Array:
+        return value[scene.ids]
+
+    return Adversary(score, init, check, name="shadow")
+
+
+def _gradient_norms(work: Work) -> Array:
+    return jnp.linalg.norm(work.gradients, axis=-1)
+
+
+def _reply_norms(work: Work) -> Array:
+    return jnp.linalg.norm(work.reply, axis=-1)
+
+
+def _changes(
+    copy: Federation, model: Model, algorithm: Algorithm, norms: Any, pairs: Sequence[tuple[int, int]], key: Key
+) -> np.ndarray:
+    """Sum over the pairs of |norm in round T2 - norm in round T1|, for each client [M]."""
+    seed = int(jax.random.bits(key, dtype=jnp.uint32))
+    seen = rehearse(copy, model, algorithm, rounds=1 + max(max(pair) for pair in pairs), seed=seed, probe=norms)
+    return np.sum([np.abs(seen[second] - seen[first]) for first, second in pairs], axis=0)
+
+
+def _values(by_fedavg: np.ndarray, by_cclip: np.ndarray, candidates: Candidates, order: str) -> np.ndarray:
+    """A score a client: -inf if no candidate; equal in random order; else C1 above C2, larger change higher."""
+    clients = len(by_fedavg)
+    first, second = (clients, 0) if candidates == "all" else candidates
+    c1 = np.argsort(-by_fedavg, kind="stable")[:first]
+    others = np.setdiff1d(np.arange(clients), c1)
+    c2 = others[np.argsort(-by_cclip[others], kind="stable")[:second]]
+    ranked = np.concatenate([c1, c2])
+    values = np.full(clients, -np.inf)
+    values[ranked] = 0.0 if order == "random" else np.arange(len(ranked), 0, -1)
+    return values

@@ -1,0 +1,128 @@
+"""The command `noshow`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from noshow.errors import NoshowError
+from noshow.version import __version__
+
+app = typer.Typer(
+    name="noshow",
+    help="Federated learning that holds when clients don't show up.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# Parts of noshow that start JAX are imported inside the commands, so that --help answers at once.
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"noshow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def noshow(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Federated learning that holds when clients don't show up."""
+
+
+@app.command()
+def run(
+    source: Annotated[
+        str, typer.Argument(metavar="PRESET|FILE.toml", help="A preset's name (`noshow presets`) or a file.")
+    ],
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a value: rounds=60, beta=5, data.clients=50, algorithms.fedavg.rate=0.1.",
+        ),
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="0,1,2", help="The seeds to run, all at once.")] = None,
+    setting: Annotated[
+        str, typer.Option(help="Which of the spec's settings: the paper's text, or what the authors ran.")
+    ] = "written",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME-… if left out.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Run what is finished anew.")] = False,
+) -> None:
+    """Run an experiment and print its table. What is finished already is not run again."""
+    from noshow import spec_file
+    from noshow.display import display_for, result_table
+    from noshow.run import run as run_spec
+    from noshow.store import RunFolder
+
+    changes = [*(assignments or []), *([f"seeds=[{seeds}]"] if seeds is not None else [])]
+    spec = spec_file.load(source, changes, setting)
+    folder = RunFolder.of(spec, out)
+    if again:
+        folder.forget()
+    console = Console()
+    with display_for(console) as display:
+        histories = run_spec(spec, folder, display)
+    console.print(result_table(histories))
+    console.print(
+        f"run folder: {folder.path}\nfigure:     {folder.path / 'figure.png'}", soft_wrap=True, highlight=False
+    )
+
+
+@app.command()
+def presets() -> None:
+    """List the experiments that come with noshow."""
+    from noshow import spec_file
+
+    table = Table("preset", "what it is", "rounds", "algorithms", box=None)
+    for name in spec_file.preset_names():
+        spec = spec_file.load(name)
+        table.add_row(name, spec.description, str(spec.rounds), str(len(spec.algorithms)))
+    Console().print(table)
+
+
+@app.command()
+def show(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    spec: Annotated[
+        bool, typer.Option("--spec", help="Print the resolved spec instead: a file that runs it again.")
+    ] = False,
+) -> None:
+    """Show a run: what it was, what is finished, its table."""
+    from noshow.display import result_table
+    from noshow.store import RunFolder
+
+    folder = RunFolder.open(path)
+    if spec:
+        print(folder.spec.to_toml(), end="")
+        return
+    console = Console()
+    console.print(f"[bold]{folder.spec.name}[/] ({folder.spec.setting}): {folder.spec.description}")
+    for key, value in folder.about().items():
+        console.print(f"  {key:<10} {value}", highlight=False)
+    console.print(result_table([folder.load(label) for label in folder.finished]))
+    missing = [label for label in folder.spec.labels if label not in folder.finished]
+    if missing:
+        console.print(f"not finished: {', '.join(missing)}; `noshow run {path}/spec.toml --out {path}` goes on")
+
+
+def main() -> None:
+    """Run the command; bad input ends in one sentence and exit code 2."""
+    try:
+        app()
+    except NoshowError as error:
+        print(f"noshow: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("noshow: stopped; finished algorithms are kept, and the same command goes on from there", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,208 @@
+"""The contracts that every part of noshow keeps: pure functions of arrays, composed.
+
+| contract     | question it answers                 | where the built-in ones live |
+|--------------|-------------------------------------|------------------------------|
+| `Model`      | how well do parameters fit a batch? | `noshow.models`              |
+| `Client`     | what does a client reply?           | `noshow.clients`             |
+| `Aggregator` | many points in, one point out       | `noshow.aggregators`         |
+| `Server`     | what becomes of the replies?        | `noshow.servers`             |
+| `Adversary`  | whom to silence?                    | `noshow.adversaries`         |
+
+Shapes: d parameters, M registered clients, K sampled clients, n examples. Parameters travel as flat
+vectors [d]; only a model's `measure` sees its own pytree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+Numbers = Any
+"""An array of the same meaning on either side: NumPy on the host, JAX in the compiled program."""
+Key = jax.Array
+"""A typed JAX random key (`jax.random.key`)."""
+Vector = jax.Array
+"""A flat parameter vector [d]."""
+Points = jax.Array
+"""Vectors to aggregate, one a row: [m, d]."""
+Weights = jax.Array
+"""Non-negative weights of points or clients [m]; aggregators normalise them themselves."""
+Params = Any
+"""A model's parameters, as a pytree."""
+Batch = Any
+"""A pytree of arrays whose first axis counts examples, e.g. `(x, y)`."""
+Memory = Any
+"""A pytree that a client or a server keeps between rounds; `None` when it keeps nothing."""
+Rate = Callable[[int], float]
+"""A learning rate as a function of the round t = 0, 1, 2, …"""
+
+
+class Model(NamedTuple):
+    """How parameters are made and how well they fit a batch.
+
+    `measure(params, batch)` returns two arrays of one entry an example: its loss, and 1.0 where the
+    prediction is right (0.0 where it is wrong). One entry an example, not a mean, so that the engine can
+    weight ragged batches exactly.
+
+    Example:
+        >>> import jax.numpy as jnp, noshow as ns
+        >>> def measure(theta, batch):
+        ...     return 0.5 * jnp.square(batch - theta).sum(-1), jnp.zeros(len(batch))
+        >>> mean_estimation = ns.Model(lambda key: jnp.zeros(3), measure)
+    """
+
+    init: Callable[[Key], Params]
+    measure: Callable[[Params, Batch], tuple[Array, Array]]
+    name: str = "model"
+
+
+class LocalData(Protocol):
+    """A client's own objective l_{i,t} in this round; batches are drawn behind it (see `noshow.local`)."""
+
+    def loss(self, theta: Vector, step: int | Array = 0) -> Array:
+        """Mean loss on the batch of local step `step`."""
+
+    def gradient(self, theta: Vector, step: int | Array = 0) -> Vector:
+        """Gradient of that loss at `theta`."""
+
+
+class Work(NamedTuple):
+    """What a client has at the end of its round.
+
+    `reply` goes to the server. `memory` stays with the client, and is kept only if the reply arrives.
+    `gradients`, the sum of the round's local gradients, is for adversaries that look at them.
+    """
+
+    reply: Vector
+    memory: Memory = None
+    gradients: Vector | None = None
+
+
+def no_memory(d: int, clients: int) -> Memory:
+    """The `init` of clients and servers that keep nothing."""
+    return None
+
+
+class Client(NamedTuple):
+    """What a client computes.
+
+    `reply(local, theta, memory, rate)` -> `Work`. `init(d, clients)` makes the memory of all clients,
+    first axis M, or `None`. `sends` says what the reply is: a `"displacement"` theta_i - theta, or a
+    `"gradient"`-like direction to be subtracted.
+    """
+
+    reply: Callable[[LocalData, Vector, Memory, Array], Work]
+    init: Callable[[int, int], Memory] = no_memory
+    sends: Literal["displacement", "gradient"] = "displacement"
+
+
+class Aggregator(Protocol):
+    """Points [m, d] and weights [m] in, one point [d] out. No state, no client ids; `key` for rules that shuffle."""
+
+    def __call__(self, points: Points, weights: Weights, key: Key) -> Vector: ...
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["vectors", "ids", "answered", "weights", "all_weights", "key"],
+    meta_fields=["sends"],
+)
+@dataclass(frozen=True)
+class Replies:
+    """What reaches the server in one round. Rows of `vectors` that were not answered mean nothing.
+
+    `weights` are the sampled clients' w_i = n_i / N [K]; `all_weights` those of every registered client [M].
+    """
+
+    vectors: Points
+    ids: Array
+    answered: Array
+    weights: Weights
+    all_weights: Weights
+    key: Key
+    sends: Literal["displacement", "gradient"] = field(default="displacement")
+
+    @property
+    def clients(self) -> int:
+        """M, the number of registered clients."""
+        return int(self.all_weights.shape[0])
+
+    @property
+    def sampled(self) -> int:
+        """K, the number of sampled clients."""
+        return int(self.ids.shape[0])
+
+    def displacements(self, rate: Array) -> Points:
+        """Replies as steps to add to theta, zero where nothing arrived."""
+        steps = self.vectors if self.sends == "displacement" else -rate * self.vectors
+        return jnp.where(self.answered[:, None], steps, 0.0)
+
+    def gradients(self, rate: Array) -> Points:
+        """Replies as directions to subtract after scaling with the rate, zero where nothing arrived."""
+        directions = self.vectors if self.sends == "gradient" else -self.vectors / rate
+        return jnp.where(self.answered[:, None], directions, 0.0)
+
+
+class Server(NamedTuple):
+    """What the server does: `step(state, theta, replies, rate)` -> `(state, theta)`; `init(d, clients)` -> state."""
+
+    step: Callable[[Memory, Vector, Replies, Array], tuple[Memory, Vector]]
+    init: Callable[[int, int], Memory] = no_memory
+
+
+class Scene(NamedTuple):
+    """What an adversary sees before it chooses: everything up to now (the paper's adversary is omniscient).
+
+    `replies` and `gradients` [K, d] are there only for adversaries with `sees_replies`.
+    """
+
+    t: Array
+    ids: Array
+    sizes: Array
+    weights: Weights
+    theta: Vector
+    replies: Points | None = None
+    gradients: Points | None = None
+
+
+class Adversary(NamedTuple):
+    """Whom to silence. An adversary only *ranks*; `noshow.budget` decides.
+
+    `score(state, key, scene)` -> [K]: the highest score is silenced first, `-inf` is left alone, ties are
+    broken at random. `check(federation)` raises if this federation cannot serve the adversary, before anything
+    runs; `init(key, federation, model)` prepares a state once a run. With `lawful=False` the law is off and
+    everybody with a score above `-inf` is silenced.
+    """
+
+    score: Callable[[Memory, Key, Scene], Array]
+    init: Callable[[Key, Any, Model], Memory] = lambda key, federation, model: None
+    check: Callable[[Any], None] = lambda federation: None
+    sees_replies: bool = False
+    lawful: bool = True
+    name: str = "adversary"
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A client, a server and the rate they share.
+
+    Example:
+        >>> import noshow as ns
+        >>> mifa = ns.Algorithm(ns.clients.sgd(steps=25), ns.servers.remember(ns.aggregators.mean()),
+        ...                     ns.rates.inverse_sqrt(0.1), name="mifa")
+    """
+
+    client: Client
+    server: Server
+    rate: Rate
+    name: str = "algorithm"
+
+    def renamed(self, name: str) -> Algorithm:
+        """The same algorithm under another name, e.g. to compare two settings of it."""
+        return replace(self, name=name)

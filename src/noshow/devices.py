@@ -1,0 +1,57 @@
+"""Which devices a simulation runs on, and how both (or all) CPU cores are kept busy.
+
+A CPU core is one JAX device; clients are shared out over the devices. The same code serves several accelerators.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+AXIS = "clients"
+MOST_CPU_DEVICES = 16
+CPU_TILE, ACCELERATOR_TILE = 128, 1024
+
+
+def claim_cores() -> None:
+    """Make every CPU core a JAX device, unless JAX has started or the user has chosen a number already."""
+    chosen = jax.config.jax_num_cpu_devices != -1 or "device_count" in os.environ.get("XLA_FLAGS", "")  # type: ignore[attr-defined]
+    if chosen:
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        jax.config.update("jax_num_cpu_devices", min(cores, MOST_CPU_DEVICES))
+    except RuntimeError:
+        return  # JAX has started with the devices it has: those will do
+
+
+def mesh_for(jobs: int) -> Mesh:
+    """The devices to share this many clients over: all, but no more than there are clients."""
+    devices = np.array(jax.devices()[:jobs])
+    return Mesh(devices, (AXIS,))
+
+
+def on_cpu() -> bool:
+    """Whether simulations run on the CPU."""
+    return bool(jax.default_backend() == "cpu")
+
+
+def rows_per_tile() -> int:
+    """Rows that full-batch clients and evaluation read at once: what a CPU's first-level cache holds, more on a GPU."""
+    return CPU_TILE if on_cpu() else ACCELERATOR_TILE
+
+
+def everywhere(tree: Any, mesh: Mesh) -> Any:
+    """The arrays on every device. CPU devices share one copy of aligned NumPy arrays."""
+    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+
+
+def on_each(function: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
+    """`function` run on every device of the mesh with the same arguments; results are the same everywhere too."""
+    same = PartitionSpec()
+    return jax.shard_map(function, mesh=mesh, in_specs=same, out_specs=same, check_vma=False)

@@ -1,0 +1,32 @@
+"""The one exception a user should ever see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class NoshowError(ValueError):
+    """Bad input, told in one sentence: what is wrong and how to mend it.
+
+    The command line prints the sentence and exits with code 2.
+
+    Example:
+        >>> import noshow as ns
+        >>> ns.rates.constant(-1.0)
+        Traceback (most recent call last):
+        noshow.errors.NoshowError: rate is -1.0: give a number above zero
+    """
+
+
+def require(condition: bool, sentence: str) -> None:
+    """Raise `NoshowError(sentence)` unless the condition holds."""
+    if not condition:
+        raise NoshowError(sentence)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint that names the closest known word, or all of them if none is close."""
+    options = sorted(known)
+    close = get_close_matches(word, options, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(options)}"

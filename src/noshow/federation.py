@@ -1,0 +1,157 @@
+"""Who the clients are: their data, their sizes n_i and weights w_i = n_i / N, and an independent copy of them.
+
+Clients' examples lie one client after the other in flat arrays: nobody is padded to the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from noshow.contracts import Batch, Key
+from noshow.errors import NoshowError, require
+
+Batches = Literal["round", "step", "full"]
+"""How a client draws: one batch a round, a fresh batch every local step, or its whole data set."""
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """The clients of a federation and the data they hold.
+
+    Args:
+        data: a pytree of arrays, e.g. `(x, y)`; the first axis counts examples, client after client.
+        held: how many examples each client holds [M].
+        test: held-out examples of the whole federation, a pytree like `data`.
+        batches: how clients draw; see `drawing`.
+        batch_size: examples a client draws a round (`"round"`) or a step (`"step"`); unused by `"full"`.
+        resampled: makes an independent copy: the same client distributions, new draws (`resample`).
+        name: for tables and figures.
+
+    Example:
+        >>> import numpy as np, noshow as ns
+        >>> clients = [(np.zeros((n, 2), np.float32), np.zeros(n, np.int32)) for n in (3, 5)]
+        >>> federation = ns.Federation.from_clients(clients, test=clients[0])
+        >>> federation.clients, federation.weights.tolist()
+        (2, [0.375, 0.625])
+    """
+
+    data: Batch
+    held: np.ndarray
+    test: Batch
+    batches: Batches = "full"
+    batch_size: int | None = None
+    resampled: Callable[[Key], Federation] | None = None
+    name: str = "federation"
+
+    def __post_init__(self) -> None:
+        require(
+            self.batches in ("round", "step", "full"), f"batches is {self.batches!r}: give 'round', 'step' or 'full'"
+        )
+        object.__setattr__(self, "held", _sizes(self.held))
+        object.__setattr__(self, "data", jax.tree.map(aligned, self.data))
+        object.__setattr__(self, "test", jax.tree.map(aligned, self.test))
+        counts = {len(leaf) for leaf in jax.tree.leaves(self.data)}
+        total = int(self.held.sum())
+        require(
+            counts == {total}, f"the data arrays hold {sorted(counts)} examples but the clients' sizes sum to {total}"
+        )
+        tested = {len(leaf) for leaf in jax.tree.leaves(self.test)}
+        require(
+            len(tested) == 1 and min(tested) > 0,
+            "the test data must be arrays with the same number, 1 or more, of examples",
+        )
+        if self.batches != "full":
+            size = self.batch_size
+            require(size is not None and size >= 1, f"batch_size is {size}: batches = {self.batches!r} needs 1 or more")
+
+    @classmethod
+    def from_clients(cls, clients: Sequence[Batch], test: Batch, **settings: Any) -> Federation:
+        """A federation from a list of each client's data, e.g. `[(x_0, y_0), (x_1, y_1), …]`."""
+        require(len(clients) > 0, "a federation needs at least one client")
+        held = [len(jax.tree.leaves(data)[0]) for data in clients]
+        data = jax.tree.map(lambda *leaves: np.concatenate(leaves), *clients)
+        return cls(data, np.array(held), test, **settings)
+
+    @property
+    def clients(self) -> int:
+        """M, the number of registered clients."""
+        return len(self.held)
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """Where each client's examples start [M]."""
+        return np.concatenate([[0], np.cumsum(self.held)[:-1]]).astype(np.int32)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """n_i, how many examples each client draws a round [M]."""
+        if self.batches == "full" or self.batch_size is None:
+            return self.held
+        return np.minimum(self.held, self.batch_size).astype(np.int32)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """w_i = n_i / N [M]."""
+        return (self.sizes / self.sizes.sum(dtype=np.int64)).astype(np.float32)
+
+    def drawing(self, batches: Batches, batch_size: int | None = None) -> Federation:
+        """The same clients and data, drawn another way.
+
+        `"round"` draws `batch_size` examples without replacement once a round and uses them in every local step
+        (the paper's definition), `"step"` draws afresh every step, `"full"` uses all a client holds.
+        """
+        copier = self.resampled
+        copy = None if copier is None else lambda key: copier(key).drawing(batches, batch_size)
+        return replace(self, batches=batches, batch_size=batch_size, resampled=copy)
+
+    def resample(self, key: Key) -> Federation:
+        """An independent copy: the same client distributions, new draws."""
+        if self.resampled is None:
+            raise NoshowError(
+                f"the data set {self.name!r} cannot draw an independent copy of itself: "
+                "give it a `resampled` function, or choose an adversary that needs none"
+            )
+        return self.resampled(key)
+
+    def of_client(self, client: int) -> Batch:
+        """The examples of one client."""
+        start, stop = self.offsets[client], self.offsets[client] + self.held[client]
+        return jax.tree.map(lambda leaf: leaf[start:stop], self.data)
+
+
+def _sizes(held: Any) -> np.ndarray:
+    held = np.asarray(held)
+    require(held.ndim == 1 and held.size > 0, "a federation needs a list of its clients' sizes, one or more")
+    empty = np.flatnonzero(held < 1)
+    require(empty.size == 0, f"client {empty[:1]} holds no examples: leave such clients out")
+    require(int(held.sum(dtype=np.int64)) < 2**31, "more than 2^31 examples in one federation: split it")
+    return held.astype(np.int32)
+
+
+ALIGNMENT = 64
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An empty array that starts on a 64-byte boundary: JAX's CPU devices then all share it without a copy."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    block = np.empty(size + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + size].view(dtype).reshape(shape)
+
+
+def aligned(array: Any) -> np.ndarray:
+    """The same array, copied only if it does not already start on a 64-byte boundary."""
+    array = np.asarray(array)
+    # What 32-bit JAX would narrow later on every device is narrowed here, once.
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    if array.dtype == dtype and array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0:
+        return array
+    copy = aligned_empty(array.shape, dtype)
+    copy[...] = array
+    return copy

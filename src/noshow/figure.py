@@ -1,0 +1,106 @@
+"""Curves of several runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noshow.history import History
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# One hue a family, solid for the member under test, dashed for its relative. Distinguishable without colour vision.
+STYLES = {
+    "fedavg_variant": ("#0072b2", "-"),
+    "fedavg": ("#0072b2", "--"),
+    "fedprox_variant": ("#d55e00", "-"),
+    "fedprox": ("#d55e00", "--"),
+    "mifa": ("#009e73", "-"),
+    "gm": ("#cc79a7", "-"),
+    "bucketing_gm": ("#cc79a7", "--"),
+    "cclip": ("#555555", "-"),
+    "bucketing_cclip": ("#555555", ":"),
+}
+SPARE_COLOURS = ("#e69f00", "#56b4e9", "#8c564b", "#7f7f00", "#1b1b9c")
+
+
+def compare(histories: Sequence[History], title: str = "") -> Figure:
+    """Train loss (log), test accuracy and epsilon_t; lines are means over seeds, bands from the lowest to the highest.
+
+    Example:
+        >>> import noshow as ns
+        >>> history = ns.simulate(ns.datasets.synthetic(clients=8, sizes=40), ns.models.logistic(),
+        ...                       ns.algorithms.fedavg(0.01, steps=2), sampled=4, rounds=4, evaluate_every=2)
+        >>> figure = history.plot()
+    """
+    # Not pyplot: it keeps every figure alive and may want a screen.
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
+
+    figure = Figure(figsize=(11, 6.6), layout="constrained")
+    grid = figure.add_gridspec(2, 2, height_ratios=(3, 1))
+    loss, accuracy, used = (
+        figure.add_subplot(grid[0, 0]),
+        figure.add_subplot(grid[0, 1]),
+        figure.add_subplot(grid[1, :]),
+    )
+    styles = _styles([history.algorithm for history in histories])
+    for history in histories:
+        style = styles[history.algorithm]
+        _curve(loss, history, history.scores.train_loss, style)
+        _curve(accuracy, history, history.scores.test_accuracy, style)
+    loss.set_yscale("log")
+    loss.yaxis.set_major_formatter("{x:g}")
+    loss.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+    loss.yaxis.set_minor_formatter("{x:g}")
+    loss.set_title("train loss", loc="left")
+    accuracy.set_title("test accuracy", loc="left")
+    _roll_call(used, histories[0])
+    for axes in (loss, accuracy, used):
+        axes.set_xlabel("round")
+        axes.margins(x=0)
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    handles, labels = loss.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
+    if title:
+        figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def _styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    own = [name for name in names if name not in STYLES]
+    spare = {
+        name: (SPARE_COLOURS[k % len(SPARE_COLOURS)], ("-", "-.")[k // len(SPARE_COLOURS) % 2])
+        for k, name in enumerate(own)
+    }
+    return STYLES | spare
+
+
+def _curve(axes: Axes, history: History, values: Any, style: tuple[str, str]) -> None:
+    colour, line = style
+    values = np.asarray(values, np.float64)
+    axes.plot(history.evaluated, values.mean(0), color=colour, linestyle=line, linewidth=1.4, label=history.algorithm)
+    if len(values) > 1:
+        axes.fill_between(history.evaluated, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
+
+
+def _roll_call(axes: Axes, history: History) -> None:
+    used = history.roll_call.epsilon_t[0]
+    axes.plot(np.arange(len(used)), used, ".", color="#333333", markersize=2, alpha=0.6)
+    axes.set_title(f"share of the data silenced, epsilon_t ({history.algorithm}, seed {history.seeds[0]})", loc="left")
+    if history.roll_call.epsilon is not None:
+        axes.axhline(history.roll_call.epsilon, color="#b00020", linewidth=1)
+        axes.text(
+            1.0,
+            history.roll_call.epsilon,
+            " the law",
+            color="#b00020",
+            va="center",
+            transform=axes.get_yaxis_transform(),
+        )
+    axes.set_ylim(bottom=0)

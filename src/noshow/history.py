@@ -1,0 +1,131 @@
+"""What a run leaves behind: metrics, the roll call, the final models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from noshow.contracts import Params
+from noshow.evaluate import Metrics
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class RollCall:
+    """Who was called and who answered, in every round of every seed.
+
+    `sampled` [S, T, K] are client ids, `answered` [S, T, K] whether each replied, `epsilon_t` [S, T] the used share
+    of the law's measure K N / M, `epsilon` the law itself (`None` when it was off).
+    """
+
+    sampled: np.ndarray
+    answered: np.ndarray
+    epsilon_t: np.ndarray
+    epsilon: float | None = None
+
+    def silenced(self, seed_index: int, t: int) -> np.ndarray:
+        """Ids of the clients silenced in round t."""
+        return self.sampled[seed_index, t][~self.answered[seed_index, t]]
+
+    def responders(self, seed_index: int, t: int) -> np.ndarray:
+        """Ids of the clients that answered in round t."""
+        return self.sampled[seed_index, t][self.answered[seed_index, t]]
+
+
+class Summary(NamedTuple):
+    """A run in one line. Spreads are standard deviations over the last quarter of the evaluations, mean over seeds."""
+
+    algorithm: str
+    train_loss: float
+    train_loss_spread: float
+    test_accuracy: float
+    test_accuracy_spread: float
+    mean_epsilon_t: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class History:
+    """The history of one algorithm: one row a seed and an evaluation, one roll call a seed and a round.
+
+    Example:
+        >>> import noshow as ns
+        >>> history = ns.simulate(ns.datasets.synthetic(clients=8, sizes=40), ns.models.logistic(),
+        ...                       ns.algorithms.fedavg(0.01, steps=2), sampled=4, rounds=4, evaluate_every=2)
+        >>> history.metrics.column_names
+        ['algorithm', 'seed', 'round', 'train_loss', 'test_loss', 'test_accuracy']
+    """
+
+    algorithm: str
+    seeds: np.ndarray
+    evaluated: np.ndarray
+    scores: Metrics
+    roll_call: RollCall
+    models: list[Params]
+    seconds: float
+    seconds_preparing: float
+
+    @property
+    def metrics(self) -> pyarrow.Table:
+        """The metrics as an Arrow table."""
+        import pyarrow as pa
+
+        seeds, times = len(self.seeds), len(self.evaluated)
+        columns: Any = {
+            "algorithm": pa.array([self.algorithm] * (seeds * times)),
+            "seed": np.repeat(self.seeds.astype(np.int64), times),
+            "round": np.tile(self.evaluated.astype(np.int32), seeds),
+        }
+        for name, values in zip(Metrics._fields, self.scores, strict=True):
+            columns[name] = np.asarray(values, np.float32).reshape(-1)
+        return pa.table(columns)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The metrics as a pandas table (needs pandas: `pip install noshow[pandas]`)."""
+        return self.metrics.to_pandas()
+
+    @property
+    def roll_call_table(self) -> pyarrow.Table:
+        """The roll call as an Arrow table: one row a seed and a round, ids as lists."""
+        import pyarrow as pa
+
+        call = self.roll_call
+        seeds, rounds = call.epsilon_t.shape
+        cells = [(s, t) for s in range(seeds) for t in range(rounds)]
+        ids = pa.list_(pa.int32())
+        columns: Any = {
+            "algorithm": pa.array([self.algorithm] * len(cells), pa.string()),
+            "seed": np.repeat(self.seeds.astype(np.int64), rounds),
+            "round": np.tile(np.arange(rounds, dtype=np.int32), seeds),
+            "sampled": pa.array([call.sampled[s, t] for s, t in cells], ids),
+            "silenced": pa.array([call.silenced(s, t) for s, t in cells], ids),
+            "responders": pa.array([call.responders(s, t) for s, t in cells], ids),
+            "epsilon_t": call.epsilon_t.reshape(-1),
+        }
+        return pa.table(columns)
+
+    def summary(self) -> Summary:
+        """The numbers of `noshow run`'s table."""
+        quarter = slice(-max(2, len(self.evaluated) // 4), None)
+        used = self.roll_call.epsilon_t
+        return Summary(
+            self.algorithm,
+            float(np.mean(self.scores.train_loss[:, -1])),
+            float(np.mean(np.std(self.scores.train_loss[:, quarter], axis=1))),
+            float(np.mean(self.scores.test_accuracy[:, -1])),
+            float(np.mean(np.std(self.scores.test_accuracy[:, quarter], axis=1))),
+            float(used.mean()) if used.size else 0.0,
+            self.seconds,
+        )
+
+    def plot(self, *others: History) -> Figure:
+        """Train loss, test accuracy and epsilon_t, of this run and of others beside it."""
+        from noshow.figure import compare
+
+        return compare([self, *others])

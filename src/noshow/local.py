@@ -1,0 +1,128 @@
+"""A client's own objective in one round: batches are drawn and ragged data are tiled behind two functions.
+
+A client asks for `gradient(theta, step)`; whether that reads one batch kept for the round, a fresh one, or a loop
+over its whole data set is settled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from noshow.contracts import Array, Batch, Key, Numbers, Vector, Weights
+from noshow.federation import Batches, Federation
+from noshow.randomness import without_replacement
+
+Losses = Callable[[Vector, Batch], Array]
+"""(theta, batch) -> the loss of each example."""
+
+
+class Holdings(NamedTuple):
+    """A federation's arrays on the device. They are arguments of the compiled program, never constants in it."""
+
+    data: Batch
+    offsets: Numbers
+    held: Numbers
+    sizes: Numbers
+    weights: Numbers
+
+
+def holdings(federation: Federation) -> Holdings:
+    """The arrays that clients read."""
+    return Holdings(federation.data, federation.offsets, federation.held, federation.sizes, federation.weights)
+
+
+class Drawing(NamedTuple):
+    """The settings of a federation's drawing that shape the program."""
+
+    batches: Batches
+    batch_size: int
+    tile: int
+
+
+def draw_batch(held: Array, batch_size: int, key: Key) -> tuple[Array, Weights]:
+    """Which of its `held` examples a client draws, and their weights in the mean; n_i = min(held, batch_size)."""
+    chosen = without_replacement(key, held, batch_size)
+    drawn = jnp.minimum(held, batch_size)
+    return chosen, (jnp.arange(batch_size) < drawn) / drawn.astype(jnp.float32)
+
+
+def step_key(key: Key, batches: Batches, step: int | Array) -> Key:
+    """The key of a local step's batch: the round's own for `"round"`, a fresh one for `"step"`."""
+    return key if batches == "round" else jax.random.fold_in(key, step)
+
+
+class ClientData:
+    """The objective l_{i,t} of client i in round t, as `LocalData` asks for it."""
+
+    def __init__(self, losses: Losses, drawing: Drawing, holdings: Holdings, client: Array, key: Key) -> None:
+        self._losses = losses
+        self._drawing = drawing
+        self._data = holdings.data
+        self._offset = holdings.offsets[client]
+        self._held = holdings.held[client]
+        self._key = key
+        self._batch = self._draw(0) if drawing.batches == "round" else None
+
+    def loss(self, theta: Vector, step: int | Array = 0) -> Array:
+        return self._over_batch(self._weighted, theta, step)
+
+    def gradient(self, theta: Vector, step: int | Array = 0) -> Vector:
+        return self._over_batch(jax.grad(self._weighted), theta, step)
+
+    def _weighted(self, theta: Vector, batch: Batch, weights: Weights) -> Array:
+        return jnp.dot(weights, self._losses(theta, batch))
+
+    def _over_batch(
+        self, function: Callable[[Vector, Batch, Weights], Array], theta: Vector, step: int | Array
+    ) -> Array:
+        if self._drawing.batches == "full":
+            share = 1.0 / self._held.astype(jnp.float32)
+            rows = RowRange(self._offset, self._offset + self._held)
+            return sum_over_tiles(
+                lambda batch, inside: function(theta, batch, inside * share), self._data, rows, self._drawing.tile
+            )
+        return function(theta, *(self._draw(step) if self._batch is None else self._batch))
+
+    def _draw(self, step: int | Array) -> tuple[Batch, Weights]:
+        key = step_key(self._key, self._drawing.batches, step)
+        chosen, weights = draw_batch(self._held, self._drawing.batch_size, key)
+        rows = self._offset + chosen
+        return jax.tree.map(lambda leaf: leaf[rows], self._data), weights
+
+
+class RowRange(NamedTuple):
+    """Rows start … stop-1 of the flat data, read every `stride`-th tile."""
+
+    start: Array | int
+    stop: Array | int
+    stride: int = 1
+
+
+def sum_over_tiles(function: Callable[[Batch, Weights], Array], data: Batch, rows: RowRange, tile: int) -> Array:
+    """Sum of function(tile, inside) over the tiles that cover a range of rows, `inside` being 1 on its rows, else 0.
+
+    A loop over the range's own tiles: the cost follows the client's own size, with no padding in memory.
+    """
+    total = jax.tree.leaves(data)[0].shape[0]
+    tile = min(tile, total)
+
+    def read(first: Array) -> tuple[Batch, Weights]:
+        start = jnp.minimum(first, total - tile)
+        here = start + jnp.arange(tile)
+        inside = (here >= first) & (here < rows.stop)
+        batch = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, tile), data)
+        return batch, inside.astype(jnp.float32)
+
+    def add(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        first, so_far = carry
+        return first + tile * rows.stride, jax.tree.map(jnp.add, so_far, function(*read(first)))
+
+    start = jnp.asarray(rows.start, jnp.int32)
+    shape = jax.eval_shape(lambda: function(*read(start)))
+    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
+    return lax.while_loop(lambda carry: carry[0] < rows.stop, add, (start, zero))[1]

@@ -1,0 +1,36 @@
+"""Multinomial logistic regression."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from noshow.contracts import Array, Batch, Key, Model, Params
+from noshow.errors import require
+
+
+def logistic(features: int = 60, classes: int = 10) -> Model:
+    """Multinomial logistic regression from zero: loss -log softmax(W x + b)_y on batches `(x [n, features], y [n])`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, noshow as ns
+        >>> model = ns.models.logistic(features=2, classes=3)
+        >>> losses, correct = model.measure(model.init(jax.random.key(0)), (jnp.ones((4, 2)), jnp.zeros(4, int)))
+        >>> bool(jnp.allclose(losses, jnp.log(3.0)))
+        True
+    """
+    require(features >= 1, f"features is {features}: give 1 or more")
+    require(classes >= 2, f"classes is {classes}: give 2 or more")
+
+    def init(key: Key) -> Params:
+        return {"weights": jnp.zeros((classes, features)), "bias": jnp.zeros(classes)}
+
+    def measure(params: Params, batch: Batch) -> tuple[Array, Array]:
+        x, y = batch
+        # Examples last: the softmax runs down the columns, over whole vector registers.
+        logits = params["weights"] @ x.T + params["bias"][:, None]
+        right = jnp.arange(classes)[:, None] == y
+        losses = jax.nn.logsumexp(logits, axis=0) - jnp.where(right, logits, 0.0).sum(0)
+        return losses, (jnp.argmax(logits, axis=0) == y).astype(jnp.float32)
+
+    return Model(init, measure, name="logistic")

@@ -1,0 +1,108 @@
+"""The parts an experiment is made of, by name, and how a table of settings becomes one of them.
+
+A part's settings are its function's own arguments: their names, types and defaults are read off its signature, and
+their values are checked by the function itself. So a file and a Python call get the same answers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from noshow import adversaries, algorithms, datasets, models, rates
+from noshow.contracts import Algorithm, Rate
+from noshow.errors import NoshowError, nearest, require
+
+Settings = Mapping[str, Any]
+Kind = Mapping[str, Callable[..., Any]]
+
+
+def _public(module: Any, names: list[str]) -> Kind:
+    return {name: getattr(module, name) for name in names}
+
+
+DATASETS = _public(datasets, datasets.__all__)
+MODELS = _public(models, models.__all__)
+ADVERSARIES = _public(adversaries, adversaries.__all__)
+RATES = _public(rates, ["constant", "inverse_sqrt", "inverse"])
+ALGORITHMS = _public(
+    algorithms,
+    [
+        "fedavg",
+        "fedavg_variant",
+        "fedprox",
+        "fedprox_variant",
+        "mifa",
+        "gm",
+        "cclip",
+        "bucketing_gm",
+        "bucketing_cclip",
+    ],
+)
+
+
+def resolve(kind: Kind, settings: Settings, where: str) -> dict[str, Any]:
+    """The settings with every default filled in; raises where a key, a type or the name is wrong."""
+    name = settings.get("name")
+    require(isinstance(name, str), f'{where} has no name: add name = "…", one of {", ".join(sorted(kind))}')
+    require(name in kind, f"{where}.name is {name!r}, which is not known: {nearest(str(name), kind)}")
+    signature = inspect.signature(kind[str(name)])
+    hints = get_type_hints(kind[str(name)])
+    for key in settings:
+        known = key == "name" or key in signature.parameters
+        require(known, f"{where}.{key} is not a setting of {name}: {nearest(key, signature.parameters)}")
+    resolved: dict[str, Any] = {"name": name}
+    for key, parameter in signature.parameters.items():
+        if key in settings:
+            resolved[key] = _as_toml(_typed(hints[key], settings[key], f"{where}.{key}"))
+        elif parameter.default is inspect.Parameter.empty:
+            raise NoshowError(f"{where}.{key} is missing: {name} needs it")
+        elif parameter.default is not None:  # TOML has no null: what is left out stays left out
+            resolved[key] = _as_toml(parameter.default)
+    return resolved
+
+
+def build(kind: Kind, settings: Settings, where: str) -> Any:
+    """The part itself, from resolved settings."""
+    arguments = {key: _argument(value, f"{where}.{key}") for key, value in settings.items() if key != "name"}
+    try:
+        return kind[settings["name"]](**arguments)
+    except NoshowError as error:
+        raise NoshowError(f"{where}.{error}") from None
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    if hint == float | Rate and isinstance(value, Mapping):
+        return resolve(RATES, value, where)
+    if hint is Algorithm:
+        require(isinstance(value, Mapping), f"{where} is {value!r}: give an algorithm's settings as a table")
+        return resolve(ALGORITHMS, value, where)
+    plain = float if hint == float | Rate else hint
+    try:
+        return TypeAdapter(plain, config=ConfigDict(strict=True)).validate_python(value)
+    except ValidationError as error:
+        raise NoshowError(f"{where} is {value!r}: {in_words(error)}") from None
+
+
+def _argument(value: Any, where: str) -> Any:
+    """Tables inside settings are parts themselves: a rate or an algorithm."""
+    if not isinstance(value, Mapping):
+        return value
+    return build(RATES if value["name"] in RATES else ALGORITHMS, value, where)
+
+
+def _as_toml(value: Any) -> Any:
+    """The value as a TOML file gives it back: lists, no tuples."""
+    return [_as_toml(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+_WORDS = {"a valid integer": "a whole number", "a valid number": "a number", "a valid string": "text in quotes"}
+
+
+def in_words(error: ValidationError) -> str:
+    """What pydantic asks for, as the end of a sentence."""
+    asked = [problem["msg"].removeprefix("Input should be ") for problem in error.errors()]
+    return "give " + ", or ".join(dict.fromkeys(_WORDS.get(words, words) for words in asked))

@@ -1,0 +1,68 @@
+"""Learning rates as functions of the round t = 0, 1, 2, …; any function of t will do.
+
+Rates are worked out before the first round, in Python, so they may branch, look things up or be an optax schedule.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from noshow.contracts import Rate
+from noshow.errors import require
+
+
+def constant(rate: float) -> Rate:
+    """eta_t = rate.
+
+    Example:
+        >>> import noshow as ns
+        >>> ns.rates.constant(0.5)(7)
+        0.5
+    """
+    _above_zero("rate", rate)
+    return lambda t: rate
+
+
+def inverse_sqrt(initial: float) -> Rate:
+    """eta_t = initial / sqrt(t + 1), the paper's decaying rate.
+
+    Example:
+        >>> import noshow as ns
+        >>> ns.rates.inverse_sqrt(0.5)(3)
+        0.25
+    """
+    _above_zero("initial", initial)
+    return lambda t: initial / math.sqrt(t + 1)
+
+
+def inverse(alpha: float, gamma: float) -> Rate:
+    """eta_t = alpha / (t + gamma), the rate of the paper's strongly convex theorem.
+
+    Example:
+        >>> import noshow as ns
+        >>> ns.rates.inverse(alpha=2.0, gamma=4.0)(4)
+        0.25
+    """
+    _above_zero("alpha", alpha)
+    _above_zero("gamma", gamma)
+    return lambda t: alpha / (t + gamma)
+
+
+def as_rate(rate: float | Rate) -> Rate:
+    """A number becomes a constant rate; a function of t stays as it is."""
+    return rate if callable(rate) else constant(rate)
+
+
+def curve(rate: Rate, rounds: int) -> np.ndarray:
+    """The rate of every round as an array [rounds]; raises unless each is a finite number above zero."""
+    values = np.array([float(rate(t)) for t in range(rounds)], np.float32)
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if bad.size:
+        require(False, f"the rate is {values[bad[0]]} in round {bad[0]}: rates must be finite and above zero")
+    return values
+
+
+def _above_zero(name: str, value: float) -> None:
+    require(math.isfinite(value) and value > 0, f"{name} is {value}: give a number above zero")

@@ -1,0 +1,134 @@
+"""One round, as a pure function: sample → silence → work → reply → aggregate → record.
+
+Nothing else in noshow knows about rounds; `noshow.engine` only repeats this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from noshow import budget
+from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Numbers, Replies, Scene, Vector, Work
+from noshow.local import ClientData, Drawing, Holdings
+from noshow.parameters import Unravel, flat_losses
+from noshow.randomness import Purpose, round_key, without_replacement
+from noshow.work import run_jobs
+
+Probe = Callable[[Work], Array]
+"""What to record of the clients' work [S, K, ...] in every round."""
+
+
+class Setting(NamedTuple):
+    """All that shapes the compiled program and is no array."""
+
+    model: Model
+    algorithm: Algorithm
+    adversary: Adversary
+    drawing: Drawing
+    unravel: Unravel
+    sampled: int
+    limit: int | None
+    width: int
+    devices: int
+    probe: Probe | None
+
+
+class Inputs(NamedTuple):
+    """Arrays that stay the same throughout a run. First axis of `seeds` and `prepared`: seeds."""
+
+    holdings: Holdings
+    seeds: Numbers
+    prepared: Memory
+    rates: Numbers
+
+
+class State(NamedTuple):
+    """What a round changes. First axis of every array: seeds."""
+
+    theta: Array
+    clients: Memory
+    server: Memory
+
+
+class Record(NamedTuple):
+    """What a round leaves behind, one row a seed."""
+
+    ids: Numbers
+    answered: Numbers
+    probed: Numbers | None
+
+
+def play_round(setting: Setting, inputs: Inputs, state: State, t: Array) -> tuple[State, Record]:
+    """One round of every seed."""
+    rate = inputs.rates[t]
+    ids = sample(setting, inputs, t)
+    if setting.adversary.sees_replies:
+        work = train(setting, inputs, state, t, rate, ids, jnp.ones(ids.shape, bool))
+        answered = ~silence(setting, inputs, state, t, ids, work)
+    else:
+        answered = ~silence(setting, inputs, state, t, ids, None)
+        work = train(setting, inputs, state, t, rate, ids, answered)
+    state = aggregate(setting, inputs, state, t, rate, ids, answered, work)
+    return state, Record(ids, answered, setting.probe(work) if setting.probe else None)
+
+
+def sample(setting: Setting, inputs: Inputs, t: Array) -> Array:
+    """K of M clients, uniformly without replacement [S, K]."""
+    clients = inputs.holdings.held.shape[0]
+    return jax.vmap(lambda seed: without_replacement(round_key(seed, t, Purpose.SAMPLE), clients, setting.sampled))(
+        inputs.seeds
+    )
+
+
+def silence(setting: Setting, inputs: Inputs, state: State, t: Array, ids: Array, work: Work | None) -> Array:
+    """The adversary ranks, the law decides [S, K]."""
+    replies, gradients = (None, None) if work is None else (work.reply, work.gradients)
+
+    def one_seed(seed: Array, prepared: Memory, theta: Vector, ids: Array, replies: Any, gradients: Any) -> Array:
+        sizes, weights = inputs.holdings.sizes[ids], inputs.holdings.weights[ids]
+        scene = Scene(t, ids, sizes, weights, theta, replies, gradients)
+        scores = setting.adversary.score(prepared, round_key(seed, t, Purpose.ADVERSARY), scene)
+        return budget.silence(round_key(seed, t, Purpose.TIES), scores, sizes, setting.limit)
+
+    return jax.vmap(one_seed)(inputs.seeds, inputs.prepared, state.theta, ids, replies, gradients)
+
+
+def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array, ids: Array, needed: Array) -> Work:
+    """The work of the clients that are needed [S, K, ...]; all seeds' clients share the devices."""
+    seeds, sampled = ids.shape
+    losses = flat_losses(setting.model, setting.unravel)
+
+    def job(number: Array) -> Work:
+        row, client = number // sampled, ids.reshape(-1)[number]
+        key = jax.random.fold_in(round_key(inputs.seeds[row], t, Purpose.BATCHES), client)
+        local = ClientData(losses, setting.drawing, inputs.holdings, client, key)
+        memory = jax.tree.map(lambda m: m[row, client], state.clients)
+        return setting.algorithm.client.reply(local, state.theta[row], memory, rate)
+
+    cost = inputs.holdings.sizes[ids].reshape(-1)
+    work = run_jobs(job, cost, needed.reshape(-1), setting.width, setting.devices)
+    return jax.tree.map(lambda a: a.reshape(seeds, sampled, *a.shape[1:]), work)
+
+
+def aggregate(
+    setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array, ids: Array, answered: Array, work: Work
+) -> State:
+    """Responders' replies reach the server, and their memories move."""
+
+    def one_seed(seed: Array, state: State, ids: Array, answered: Array, work: Work) -> State:
+        def keep(memory: Array, new: Array) -> Array:
+            moved = answered.reshape(-1, *[1] * (new.ndim - 1))
+            return memory.at[ids].set(jnp.where(moved, new, memory[ids]), unique_indices=True)
+
+        weights = inputs.holdings.weights
+        key = round_key(seed, t, Purpose.SERVER)
+        sends = setting.algorithm.client.sends
+        replies = Replies(work.reply, ids, answered, weights[ids], weights, key, sends)
+        server, theta = setting.algorithm.server.step(state.server, state.theta, replies, rate)
+        return State(theta, jax.tree.map(keep, state.clients, work.memory), server)
+
+    return jax.vmap(one_seed)(inputs.seeds, state, ids, answered, work)

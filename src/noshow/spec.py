@@ -1,0 +1,172 @@
+"""An experiment, validated and resolved. Where it is read from is the matter of `noshow.spec_file`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from noshow.contracts import Adversary, Algorithm, Model
+from noshow.engine import check
+from noshow.errors import NoshowError, nearest, require
+from noshow.federation import Federation
+from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve
+from noshow.rates import curve
+
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]*")
+WRITTEN = "written"
+
+
+class Spec(BaseModel):
+    """A resolved experiment: every setting has its value, so that the file alone says what was run."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    name: str
+    description: str = ""
+    setting: str = WRITTEN
+    rounds: Annotated[int, Field(ge=0)]
+    sampled: Annotated[int, Field(ge=1)]
+    epsilon: Annotated[float, Field(ge=0, lt=1)] | None = None
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)] = [0]
+    evaluate_every: Annotated[int, Field(ge=1)] = 15
+    data: dict[str, Any]
+    model: dict[str, Any]
+    adversary: dict[str, Any] = {"name": "nobody"}
+    algorithms: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+    def to_toml(self) -> str:
+        """The resolved spec as a file that runs the same experiment again."""
+        return tomli_w.dumps(self.model_dump(exclude_none=True))
+
+    @property
+    def digest(self) -> str:
+        """Eight letters that differ when the experiment does."""
+        settings = self.model_dump(exclude={"description"})
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def labels(self) -> list[str]:
+        """What the algorithms are called in this experiment."""
+        return [label_of(settings) for settings in self.algorithms]
+
+
+class Experiment(NamedTuple):
+    """A spec's parts, built."""
+
+    federation: Federation
+    model: Model
+    adversary: Adversary
+    algorithms: list[Algorithm]
+
+
+def validate(raw: Mapping[str, Any]) -> Spec:
+    """The resolved spec, or one sentence about the first thing that is wrong."""
+    for key in raw:
+        require(key in Spec.model_fields, f"{key} is not a setting of an experiment: {nearest(key, Spec.model_fields)}")
+    try:
+        spec = Spec.model_validate(dict(raw))
+    except ValidationError as error:
+        raise NoshowError(_first_problem(error)) from None
+    require(
+        SAFE_NAME.fullmatch(spec.name) is not None, f"name is {spec.name!r}: use letters, digits and . _ = + - only"
+    )
+    algorithms = _resolve_algorithms(spec.algorithms)
+    return spec.model_copy(
+        update={
+            "data": _resolve_data(spec.data),
+            "model": resolve(MODELS, spec.model, "model"),
+            "algorithms": algorithms,
+            "adversary": _resolve_adversary(spec.adversary, algorithms),
+        }
+    )
+
+
+def realise(spec: Spec) -> Experiment:
+    """Build the parts of a spec and check that they go together."""
+    federation = _build_data(spec.data)
+    model = build(MODELS, spec.model, "model")
+    chosen = [
+        build(ALGORITHMS, {k: v for k, v in settings.items() if k != "label"}, f"algorithms.{label}").renamed(label)
+        for label, settings in zip(spec.labels, spec.algorithms, strict=True)
+    ]
+    adversary = build(ADVERSARIES, spec.adversary, "adversary")
+    check(federation, adversary, spec.sampled, spec.rounds, spec.epsilon, spec.seeds, spec.evaluate_every)
+    for algorithm in chosen:
+        curve(algorithm.rate, spec.rounds)
+    return Experiment(federation, model, adversary, chosen)
+
+
+_DRAWING = ("batches", "batch_size")
+
+
+def _resolve_data(settings: Settings) -> dict[str, Any]:
+    drawing = {key: settings[key] for key in _DRAWING if key in settings}
+    return resolve(DATASETS, {k: v for k, v in settings.items() if k not in drawing}, "data") | drawing
+
+
+def _build_data(settings: Settings) -> Federation:
+    federation: Federation = build(DATASETS, {k: v for k, v in settings.items() if k not in _DRAWING}, "data")
+    if not any(key in settings for key in _DRAWING):
+        return federation
+    batches: Literal["round", "step", "full"] = settings.get("batches", federation.batches)
+    size = settings.get("batch_size", federation.batch_size)
+    require(size is None or isinstance(size, int), f"data.batch_size is {size!r}: give a whole number")
+    try:
+        return federation.drawing(batches, size)
+    except NoshowError as error:
+        raise NoshowError(f"data.{error}") from None
+
+
+def label_of(settings: Settings) -> str:
+    """What an algorithm is called: its label, or its name."""
+    return str(settings.get("label", settings.get("name")))
+
+
+def _resolve_algorithms(tables: Sequence[Settings]) -> list[dict[str, Any]]:
+    resolved: list[dict[str, Any]] = []
+    for number, table in enumerate(tables):
+        label = label_of(table)
+        require(
+            SAFE_NAME.fullmatch(label) is not None,
+            f"algorithms[{number}].label is {label!r}: use letters, digits and . _ = + - only",
+        )
+        require(
+            label not in map(label_of, resolved),
+            f'two algorithms are called {label!r}: give one of them another label = "…"',
+        )
+        own = {key: value for key, value in table.items() if key != "label"}
+        where = f"algorithms.{label}" if own.get("name") in ALGORITHMS else f"algorithms[{number}]"
+        resolved.append(resolve(ALGORITHMS, own, where) | ({"label": label} if "label" in table else {}))
+    return resolved
+
+
+def _resolve_adversary(settings: Settings, algorithms: Sequence[Settings]) -> dict[str, Any]:
+    """The adversary's settings; shadow rehearses with the experiment's own FedAvg and cclip unless given others."""
+    filled = dict(settings)
+    if filled.get("name") == "shadow":
+        for needed in ("fedavg", "cclip"):
+            same = [table for table in algorithms if table["name"] == needed]
+            require(
+                needed in filled or bool(same),
+                f"the shadow adversary rehearses with {needed}: add it to the algorithms, or give adversary.{needed}",
+            )
+            filled.setdefault(needed, {k: v for k, v in same[0].items() if k != "label"} if same else None)
+    return resolve(ADVERSARIES, filled, "adversary")
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    where = ".".join(str(step) for step in problem["loc"])
+    if problem["type"] == "missing":
+        return f"{where} is missing: every experiment needs it"
+    if problem["loc"][0] == "epsilon":
+        return f"epsilon is {problem['input']!r}: give a number from 0 up to, but not including, 1"
+    if problem["type"] == "too_short":
+        return f"{where} is empty: give at least one"
+    return f"{where} is {problem['input']!r}: {in_words(error)}"

@@ -1,0 +1,140 @@
+"""Where a spec comes from: a TOML file or a preset, one of its settings, and `key=value` assignments on top."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from noshow.errors import NoshowError, nearest, require
+from noshow.parts import ALGORITHMS, Settings
+from noshow.spec import WRITTEN, Spec, label_of, validate
+
+PRESETS = resources.files("noshow") / "presets"
+
+
+def load(source: str, assignments: Iterable[str] = (), setting: str = WRITTEN) -> Spec:
+    """The spec in a file or a preset, in one of its settings, with `key=value` assignments on top.
+
+    Example:
+        >>> spec = load("synthetic-0.9", ["rounds=60", "beta=5", "data.clients=50"])
+        >>> spec.rounds, spec.algorithms[1]["beta"], spec.data["clients"]
+        (60, 5.0, 50)
+    """
+    raw = read(source)
+    settings = raw.pop("settings", {})
+    require(
+        setting == WRITTEN or setting in settings,
+        f"setting is {setting!r}, which {source} does not have: {nearest(setting, {WRITTEN, *settings})}",
+    )
+    for key, value in settings.get(setting, {}).items():
+        assign(raw, key, value)
+    raw["setting"] = setting if settings else raw.get("setting", WRITTEN)
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        require(equals == "=" and key.strip() != "", f"--set {text}: write it as key=value, such as rounds=60")
+        assign(raw, key.strip(), _literal(value.strip()))
+    return validate(raw)
+
+
+def preset_names() -> list[str]:
+    """The presets that come with noshow."""
+    return sorted(entry.name.removesuffix(".toml") for entry in PRESETS.iterdir() if entry.name.endswith(".toml"))
+
+
+def read(source: str) -> dict[str, Any]:
+    """The tables of a file or a preset, with those it is `like` underneath."""
+    if source in preset_names():
+        text = (PRESETS / f"{source}.toml").read_text("utf-8")
+    else:
+        is_path = source.endswith(".toml") or "/" in source
+        require(
+            is_path, f"there is no preset {source!r}: {nearest(source, preset_names())} (a file's name ends in .toml)"
+        )
+        text = _file_text(Path(source))
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise NoshowError(f"{source} is not valid TOML: {error}") from None
+    base = tables.pop("like", None)
+    if base is None:
+        return tables
+    require(
+        base in preset_names(), f"{source}: like is {base!r}, which is no preset: {nearest(str(base), preset_names())}"
+    )
+    return _merged(read(base), tables)
+
+
+def assign(raw: dict[str, Any], key: str, value: Any) -> None:
+    """Set `rounds`, `data.clients`, `algorithms.fedavg.rate`, or a setting of every algorithm that has it."""
+    if "." in key:
+        _assign_inside(raw, key, value)
+    elif key in Spec.model_fields:
+        raw[key] = value
+    else:
+        taking = [table for table in raw.get("algorithms", []) if key in _settings_of(table)]
+        known = {*Spec.model_fields, *(name for table in raw.get("algorithms", []) for name in _settings_of(table))}
+        require(
+            bool(taking),
+            f"{key} is a setting neither of the experiment nor of its algorithms: {nearest(key, known)}",
+        )
+        for table in taking:
+            table[key] = value
+
+
+def _settings_of(table: Settings) -> list[str]:
+    function = ALGORITHMS.get(str(table.get("name")))
+    return [] if function is None else list(inspect.signature(function).parameters)
+
+
+def _file_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise NoshowError(
+            f"there is no file {path}: give a preset ({', '.join(preset_names())}) or a .toml file"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoshowError(f"{path} cannot be read: {error}") from None
+
+
+def _merged(base: dict[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    """`top` over `base`: tables merge, unless they name another part; everything else is replaced."""
+    merged = dict(base)
+    for key, value in top.items():
+        below = base.get(key)
+        if isinstance(below, dict) and isinstance(value, dict) and value.get("name") in (None, below.get("name")):
+            merged[key] = _merged(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _assign_inside(raw: dict[str, Any], key: str, value: Any) -> None:
+    first, _, rest = key.partition(".")
+    require(
+        first in Spec.model_fields,
+        f"{key}: {first} is not a part of an experiment: {nearest(first, Spec.model_fields)}",
+    )
+    table: Any = raw.setdefault(first, {})
+    if first == "algorithms":
+        label, _, rest = rest.partition(".")
+        named = {label_of(algorithm): algorithm for algorithm in table}
+        require(label in named, f"{key}: there is no algorithm {label!r} here: {nearest(label, named)}")
+        table = named[label]
+    *path, last = rest.split(".")
+    for step in path:
+        table = table.setdefault(step, {}) if isinstance(table, dict) else None
+    require(isinstance(table, dict) and last != "", f"{key}: there is no such table to set a value in")
+    table[last] = value
+
+
+def _literal(text: str) -> Any:
+    """The value as TOML would read it; a bare word is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,244 @@
+"""Runs on disk: one folder an experiment, one folder in it for each finished algorithm.
+
+    RUN/spec.toml                   the resolved spec
+    RUN/about.json                  versions, machine, when
+    RUN/adversary.npz               what the adversary prepared, so that it is not prepared twice
+    RUN/ALGORITHM/metrics.parquet   one row a seed and an evaluation
+    RUN/ALGORITHM/roll_call.parquet one row a seed and a round
+    RUN/ALGORITHM/model.npz         the final parameters, one array a seed and a leaf
+    RUN/ALGORITHM/result.json       seeds, seconds
+    RUN/figure.png                  the curves
+
+An algorithm's folder appears whole or not at all: it is written under another name and renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noshow.contracts import Adversary, Key, Memory, Model, Params
+from noshow.errors import NoshowError, require
+from noshow.evaluate import Metrics
+from noshow.federation import Federation
+from noshow.history import History, RollCall
+from noshow.spec import Spec, validate
+from noshow.version import __version__
+
+RUNS = Path("runs")
+
+
+class RunFolder:
+    """The folder of one experiment."""
+
+    def __init__(self, path: Path, spec: Spec) -> None:
+        self.path = path
+        self.spec = spec
+
+    @classmethod
+    def of(cls, spec: Spec, out: Path | None = None) -> RunFolder:
+        """The folder where this experiment belongs; raises if another experiment lives there."""
+        path = out or RUNS / f"{spec.name}-{spec.digest}"
+        if (path / "spec.toml").exists():
+            there = cls.open(path).spec
+            different = [
+                key for key in Spec.model_fields if key != "description" and getattr(there, key) != getattr(spec, key)
+            ]
+            require(not different, f"{path} holds another run ({', '.join(different)} differ): choose another --out")
+        elif path.exists():
+            require(
+                path.is_dir() and not any(path.iterdir()),
+                f"{path} is there already and is no run folder: choose another --out",
+            )
+        return cls(path, spec)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """An existing run folder."""
+        file = path / "spec.toml"
+        require(file.is_file(), f"{path} is no run folder: it has no spec.toml")
+        try:
+            return cls(path, validate(tomllib.loads(file.read_text("utf-8"))))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, NoshowError) as error:
+            raise NoshowError(f"{file} is damaged: {error}") from None
+
+    def begin(self) -> None:
+        """Make the folder, if it is not there, and write down what will run on what."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / "spec.toml").exists():
+                _write(
+                    self.path / "about.json",
+                    lambda part: part.write_text(json.dumps(about(), indent=2) + "\n", "utf-8"),
+                )
+                _write(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
+        except OSError as error:
+            raise NoshowError(
+                f"the run folder {self.path} cannot be written: {error.strerror}; choose another --out"
+            ) from None
+
+    def forget(self) -> None:
+        """Remove this experiment's results, to run it again."""
+        for label in self.spec.labels:
+            shutil.rmtree(self.path / label, ignore_errors=True)
+        for name in ("adversary.npz", "figure.png", "about.json", "spec.toml"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def about(self) -> dict[str, Any]:
+        """Versions, machine and time of the run, as written at its start."""
+        try:
+            facts: dict[str, Any] = json.loads((self.path / "about.json").read_text("utf-8"))
+            return facts
+        except (OSError, ValueError) as error:
+            raise NoshowError(f"{self.path / 'about.json'} is damaged: {error}") from None
+
+    @property
+    def finished(self) -> list[str]:
+        """The algorithms whose results are here, in the spec's order."""
+        return [label for label in self.spec.labels if (self.path / label / "result.json").is_file()]
+
+    def save(self, history: History) -> None:
+        """Keep an algorithm's results, whole."""
+        part = Path(tempfile.mkdtemp(prefix=f".{history.algorithm}-", dir=self.path))
+        try:
+            pq.write_table(history.metrics, part / "metrics.parquet")
+            pq.write_table(history.roll_call_table, part / "roll_call.parquet")
+            arrays = {
+                f"{seed}:{jax.tree_util.keystr(path, simple=True, separator='/')}": np.asarray(leaf)
+                for seed, model in zip(history.seeds, history.models, strict=True)
+                for path, leaf in jax.tree_util.tree_leaves_with_path(model)
+            }
+            _save_arrays(part / "model.npz", arrays)
+            result = {
+                "seeds": history.seeds.tolist(),
+                "epsilon": history.roll_call.epsilon,
+                "seconds": round(history.seconds, 3),
+                "seconds_preparing": round(history.seconds_preparing, 3),
+            }
+            (part / "result.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
+            part.chmod(0o755)
+            shutil.rmtree(self.path / history.algorithm, ignore_errors=True)
+            part.rename(self.path / history.algorithm)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def load(self, label: str) -> History:
+        """An algorithm's results. Models come back as a table of their leaves by name."""
+        folder = self.path / label
+        try:
+            result = json.loads((folder / "result.json").read_text("utf-8"))
+            metrics = pq.read_table(folder / "metrics.parquet")
+            calls = pq.read_table(folder / "roll_call.parquet")
+            arrays = _load_arrays(folder / "model.npz")
+            models = [_leaves_of(seed, arrays) for seed in result["seeds"]]
+            return _history(label, result, metrics, calls, models)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise NoshowError(
+                f"the results in {folder} are damaged ({error}): remove the folder and run again"
+            ) from None
+
+    def keeping(self, adversary: Adversary) -> Adversary:
+        """The same adversary, with what it prepares (one array a seed) kept in this folder and never prepared twice."""
+        file = self.path / "adversary.npz"
+
+        def init(key: Key, federation: Federation, model: Model) -> Memory:
+            name = "key-" + "-".join(str(word) for word in np.asarray(jax.random.key_data(key)).ravel())
+            kept = _load_arrays(file) if file.is_file() else {}
+            if name in kept:
+                return kept[name]
+            state = adversary.init(key, federation, model)
+            if isinstance(state, jax.Array):
+                _write(file, lambda part: _save_arrays(part, kept | {name: np.asarray(state)}))
+            return state
+
+        return adversary._replace(init=init)
+
+
+def about() -> dict[str, Any]:
+    """Versions, machine and time of a run."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "noshow": __version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "devices": [str(device.device_kind) for device in jax.devices()],
+    }
+
+
+def _history(label: str, result: dict[str, Any], metrics: pa.Table, calls: pa.Table, models: list[Params]) -> History:
+    seeds = len(result["seeds"])
+
+    def column(name: str) -> np.ndarray:
+        return np.asarray(metrics[name]).reshape(seeds, -1)
+
+    rounds = calls.num_rows // seeds
+    sampled = _lists(calls["sampled"]).reshape(seeds, rounds, -1)
+    return History(
+        algorithm=label,
+        seeds=np.array(result["seeds"]),
+        evaluated=column("round")[0],
+        scores=Metrics(*(column(name) for name in Metrics._fields)),
+        roll_call=RollCall(
+            sampled,
+            _answered(sampled, calls["responders"]),
+            np.asarray(calls["epsilon_t"]).reshape(seeds, rounds),
+            result["epsilon"],
+        ),
+        models=models,
+        seconds=result["seconds"],
+        seconds_preparing=result["seconds_preparing"],
+    )
+
+
+def _lists(column: Any) -> np.ndarray:
+    return np.asarray(column.combine_chunks().flatten())
+
+
+def _answered(sampled: np.ndarray, responders: Any) -> np.ndarray:
+    cells = [
+        np.isin(ids, who.as_py()) for ids, who in zip(sampled.reshape(-1, sampled.shape[-1]), responders, strict=True)
+    ]
+    return np.array(cells, bool).reshape(sampled.shape)
+
+
+def _leaves_of(seed: int, arrays: Mapping[str, np.ndarray]) -> Params:
+    return {name.partition(":")[2]: array for name, array in arrays.items() if name.partition(":")[0] == str(seed)}
+
+
+def _save_arrays(part: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    with part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _load_arrays(file: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise NoshowError(f"{file} is damaged ({error}): remove it and run again") from None
+
+
+def _write(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write a file under another name, then rename it: it is there whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,31 @@
+"""Small federations that tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noshow as ns
+
+
+def small_federation(clients: int = 12, seed: int = 0, features: int = 4, classes: int = 3) -> ns.Federation:
+    """Ragged clients from 3 to about 200 examples, more than one tile for some of them."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.permutation(np.geomspace(3, 200, clients).astype(int))
+
+    def client(size: int) -> tuple[np.ndarray, np.ndarray]:
+        centre = rng.normal(size=features)
+        x = (rng.normal(size=(size, features)) + centre).astype(np.float32)
+        return x, rng.integers(0, classes, size).astype(np.int32)
+
+    return ns.Federation.from_clients([client(size) for size in sizes], test=client(50), name="small")
+
+
+@pytest.fixture(scope="session")
+def federation() -> ns.Federation:
+    return small_federation()
+
+
+@pytest.fixture(scope="session")
+def model() -> ns.Model:
+    return ns.models.logistic(features=4, classes=3)

@@ -1,0 +1,92 @@
+"""The law holds for every score, size and epsilon; it is greedy; and the last client always answers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import noshow as ns
+from noshow import budget
+
+scores = st.one_of(st.floats(-1e6, 1e6, width=32), st.sampled_from([-np.inf, np.inf, np.nan, 0.0]))
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, int]:
+    """Everybody's sizes, the sampled clients' ids and scores, epsilon, a seed."""
+    sizes = np.array(draw(st.lists(st.integers(1, 10**6), min_size=1, max_size=12)))
+    sampled = draw(st.integers(1, len(sizes)))
+    ids = np.array(draw(st.permutations(range(len(sizes)))))[:sampled]
+    points = np.array(draw(st.lists(scores, min_size=sampled, max_size=sampled)), np.float32)
+    epsilon = draw(st.floats(0, 1, exclude_max=True))
+    return sizes, ids, points, epsilon, draw(st.integers(0, 2**32 - 1))
+
+
+SILENCE = jax.jit(budget.silence)
+
+
+@given(rounds())
+@settings(max_examples=300, deadline=None)
+def test_the_law(case: tuple[np.ndarray, np.ndarray, np.ndarray, float, int]) -> None:
+    sizes, ids, points, epsilon, seed = case
+    most = budget.limit(epsilon, len(ids), sizes)
+    silenced = np.asarray(SILENCE(jax.random.key(seed), jnp.asarray(points), jnp.asarray(sizes[ids], jnp.int32), most))
+    dropped = int(sizes[ids][silenced].sum())
+    assert dropped <= Fraction(repr(epsilon)) * len(ids) * int(sizes.sum()) / len(sizes)
+    assert (~silenced).sum() >= 1
+    assert not silenced[(points == -np.inf) | np.isnan(points)].any()
+
+    # Greedy: whoever was passed over, though wanted, did not fit at its turn, or was the last one left.
+    wanted = points > -np.inf
+    for i in np.flatnonzero(wanted & ~silenced):
+        before = silenced & (points > points[i])
+        no_later = silenced & (points >= points[i])  # equals may have come before it
+        fits_after_equals = int(sizes[ids][no_later].sum()) + sizes[ids][i] <= most
+        last = silenced.sum() == len(ids) - 1
+        assert last or not fits_after_equals, (before, no_later)
+
+
+def test_ties_are_broken_at_random() -> None:
+    keys = jax.random.split(jax.random.key(0), 3000)
+    silenced = jax.vmap(lambda key: budget.silence(key, jnp.zeros(4), jnp.full(4, 10), 20))(keys)
+    assert np.all(np.asarray(silenced).sum(1) == 2)
+    share = np.asarray(silenced).mean(0)
+    assert np.all(np.abs(share - 0.5) < 4 * 0.5 / np.sqrt(3000))
+
+
+def test_the_law_off_silences_everybody_wanted() -> None:
+    silenced = budget.silence(jax.random.key(0), jnp.array([0.0, 5.0]), jnp.array([1, 1]), None)
+    assert silenced.tolist() == [True, True]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.3, 0.6, 0.7, 0.8, 0.9])
+def test_a_written_decimal_is_meant_exactly(epsilon: float) -> None:
+    assert budget.limit(epsilon, 10, np.full(100, 500)) == round(epsilon * 10) * 500
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, 1.0, 1.5, np.nan, np.inf])
+def test_epsilon_outside_its_range(epsilon: float) -> None:
+    with pytest.raises(ns.NoshowError, match="epsilon is .*: give a number from 0"):
+        budget.limit(epsilon, 10, np.full(100, 500))
+
+
+def test_skips_a_client_that_does_not_fit_and_goes_on() -> None:
+    silenced = budget.silence(jax.random.key(0), jnp.array([9.0, 8.0, 7.0, 6.0]), jnp.array([50, 60, 40, 30]), 95)
+    assert silenced.tolist() == [True, False, True, False]
+
+
+def test_fewest_responders() -> None:
+    sizes = np.array([10, 20, 30, 40, 100])
+    assert budget.fewest_responders(0, 3, sizes) == 3
+    assert budget.fewest_responders(30, 3, sizes) == 1  # 10 + 20 fit
+    assert budget.fewest_responders(10**6, 3, sizes) == 1  # never the last one
+
+
+def test_used_fraction() -> None:
+    assert budget.used_fraction(np.array([0, 30]), 2, np.array([10, 20, 30])).tolist() == [0.0, 0.75]
