@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -33,13 +35,18 @@ CASES = {
 }
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def drawn(batches: str, batch_size: int, held: int, t: int, client: int, step: int) -> tuple[jax.Array, jax.Array]:
+    key = jax.random.fold_in(round_key(SEED, t, Purpose.BATCHES), client)
+    return draw_batch(held, batch_size, step_key(key, batches, step))  # type: ignore[arg-type]
+
+
 def rows(federation: ns.Federation, t: int, client: int, step: int) -> list[int]:
     """Which of its examples the engine gave a client: the whole data set, or its keyed draw."""
     held = int(federation.held[client])
     if federation.batches == "full" or federation.batch_size is None:
         return list(range(held))
-    key = jax.random.fold_in(round_key(SEED, t, Purpose.BATCHES), client)
-    chosen, weights = draw_batch(np.int32(held), federation.batch_size, step_key(key, federation.batches, step))
+    chosen, weights = drawn(federation.batches, federation.batch_size, held, t, client, step)
     return np.asarray(chosen)[np.asarray(weights) > 0].tolist()
 
 

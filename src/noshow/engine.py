@@ -72,7 +72,8 @@ def simulate(
     check(federation, adversary, sampled, rounds, epsilon, seeds, evaluate_every)
     prepared = prepare(adversary, federation, model, seeds)
     setting = _setting(federation, model, algorithm, adversary, sampled, epsilon or 0.0, len(seeds))
-    run = _Run(setting, federation, prepared, seeds, curve(algorithm.rate, rounds), min(evaluate_every, LONGEST_CHUNK))
+    rates = curve(algorithm.rate, max(rounds, 1))
+    run = _Run(setting, federation, prepared, seeds, rates, min(evaluate_every, LONGEST_CHUNK))
     compiled = time.perf_counter()
 
     times, metrics, records = [0], [run.evaluate()], []

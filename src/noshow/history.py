@@ -49,6 +49,13 @@ class Summary(NamedTuple):
     mean_epsilon_t: float
     seconds: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.algorithm}: train loss {self.train_loss:.4f} ± {self.train_loss_spread:.4f}, "
+            f"test accuracy {self.test_accuracy:.4f} ± {self.test_accuracy_spread:.4f}, "
+            f"mean epsilon_t {self.mean_epsilon_t:.3f}, {self.seconds:.1f} s"
+        )
+
 
 @dataclass(frozen=True)
 class History:

@@ -1,0 +1,154 @@
+"""The command, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from test_spec import SMALL
+
+import noshow as ns
+from noshow.store import RunFolder
+
+TWO = SMALL + '\n[[algorithms]]\nname = "gm"\nrate = 0.1\n'
+
+
+def noshow(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", "from noshow.cli import main; main()", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run of two algorithms and two seeds in `out`."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "small.toml").write_text(TWO, "utf-8")
+    done = noshow(folder, "run", "small.toml", "--set", "rounds=20", "--seeds", "0,5", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for word in ("train loss", "test accuracy", "mean ε_t", "seconds", "fedavg", "gm", "out/figure.png"):
+        assert word in done.stdout
+    return folder
+
+
+def test_the_run_folder_holds_everything(home: Path) -> None:
+    out = home / "out"
+    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+    facts = json.loads((out / "about.json").read_text())
+    assert {"noshow", "jax", "numpy", "python", "machine", "started"} <= set(facts)
+    metrics = pq.read_table(out / "gm" / "metrics.parquet")
+    assert set(metrics["seed"].to_pylist()) == {0, 5}
+    assert set(metrics["round"].to_pylist()) == {0, 15, 20}
+    calls = pq.read_table(out / "fedavg" / "roll_call.parquet").to_pylist()
+    assert len(calls) == 2 * 20
+    assert max(row["epsilon_t"] for row in calls) <= 0.5
+    model = np.load(out / "gm" / "model.npz", allow_pickle=False)
+    assert {name: model[name].shape for name in model.files} == {
+        "0:bias": (10,),
+        "0:weights": (10, 60),
+        "5:bias": (10,),
+        "5:weights": (10, 60),
+    }
+    assert not list(out.glob(".*"))
+
+
+def test_the_saved_model_is_the_evaluated_one(home: Path) -> None:
+    """The accuracy of the last row, from the saved arrays alone."""
+    folder = RunFolder.open(home / "out")
+    model = np.load(home / "out" / "fedavg" / "model.npz")
+    x, y = ns.datasets.synthetic(clients=8, sizes=20).test
+    accuracy = np.mean(np.argmax(x @ model["5:weights"].T + model["5:bias"], axis=1) == y)
+    assert folder.load("fedavg").scores.test_accuracy[1, -1] == pytest.approx(accuracy)
+
+
+def test_a_loaded_history_is_the_saved_one(home: Path) -> None:
+    folder = RunFolder.open(home / "out")
+    history = folder.load("fedavg")
+    assert history.seeds.tolist() == [0, 5]
+    assert history.roll_call.epsilon == 0.5
+    assert history.roll_call.answered.shape == (2, 20, 4)
+    assert history.metrics.equals(pq.read_table(home / "out" / "fedavg" / "metrics.parquet"))
+    assert history.roll_call_table.equals(pq.read_table(home / "out" / "fedavg" / "roll_call.parquet"))
+
+
+def test_a_finished_run_is_not_run_again_unless_asked(home: Path) -> None:
+    result = home / "out" / "gm" / "result.json"
+    before = result.stat().st_mtime_ns
+    arguments = ("run", "small.toml", "--set", "rounds=20", "--seeds", "0,5", "--out", "out")
+    again = noshow(home, *arguments)
+    assert again.returncode == 0
+    assert "not run again" in again.stdout
+    assert result.stat().st_mtime_ns == before
+    numbers = (home / "out" / "gm" / "metrics.parquet").read_bytes()
+    anew = noshow(home, *arguments, "--again")
+    assert anew.returncode == 0
+    assert result.stat().st_mtime_ns != before
+    assert (home / "out" / "gm" / "metrics.parquet").read_bytes() == numbers  # the same seed, the same numbers
+
+
+def test_only_what_is_missing_is_run(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(TWO, "utf-8")
+    assert noshow(tmp_path, "run", "small.toml", "--out", "out").returncode == 0
+    kept = (tmp_path / "out" / "fedavg" / "result.json").stat().st_mtime_ns
+    (tmp_path / "out" / "gm" / "result.json").unlink()
+    shown = noshow(tmp_path, "show", "out")
+    assert "not finished: gm" in shown.stdout
+    again = noshow(tmp_path, "run", "out/spec.toml", "--out", "out")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "out" / "gm" / "result.json").exists()
+    assert (tmp_path / "out" / "fedavg" / "result.json").stat().st_mtime_ns == kept
+
+
+def test_show(home: Path) -> None:
+    shown = noshow(home, "show", "out")
+    assert shown.returncode == 0
+    assert "small" in shown.stdout
+    assert "fedavg" in shown.stdout
+    spec = noshow(home, "show", "out", "--spec")
+    (home / "again.toml").write_text(spec.stdout)
+    same = noshow(home, "run", "again.toml", "--out", "out")
+    assert "not run again" in same.stdout
+
+
+def test_presets_and_version(home: Path) -> None:
+    assert "synthetic-0.9" in noshow(home, "presets").stdout
+    assert noshow(home, "--version").stdout == f"noshow {ns.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "sinthetic-0.9"), "there is no preset 'sinthetic-0.9': did you mean 'synthetic-0.9'?"),
+        (("run", "small.toml", "--set", "epsilon=2"), "epsilon is 2: give a number from 0"),
+        (("run", "small.toml", "--seeds", "0,x"), "seeds is"),
+        (("run", "small.toml", "--out", "out"), "out holds another run (rounds, seeds differ): choose another --out"),
+        (("run", "small.toml", "--out", "taken"), "taken is there already and is no run folder"),
+        (("run", "small.toml", "--out", "small.toml/x"), "cannot be written"),
+        (("show", "nowhere"), "nowhere is no run folder: it has no spec.toml"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(home: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    (home / "taken").mkdir(exist_ok=True)
+    (home / "taken" / "notes.txt").write_text("mine")
+    before = sorted(str(path) for path in home.rglob("*"))
+    failed = noshow(home, *arguments)
+    assert failed.returncode == 2
+    assert sentence in failed.stderr
+    assert failed.stderr.count("\n") == 1
+    assert sorted(str(path) for path in home.rglob("*")) == before
+
+
+def test_a_damaged_result_is_told(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL, "utf-8")
+    assert noshow(tmp_path, "run", "small.toml", "--out", "out").returncode == 0
+    (tmp_path / "out" / "fedavg" / "metrics.parquet").write_bytes(b"not parquet")
+    failed = noshow(tmp_path, "show", "out")
+    assert failed.returncode == 2
+    assert "are damaged" in failed.stderr
+    assert failed.stderr.count("\n") == 1

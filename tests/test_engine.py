@@ -1,0 +1,218 @@
+"""The engine's promises: the same seed is the same run, pairs are paired, nobody trains in vain."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from conftest import small_federation
+from jax.flatten_util import ravel_pytree
+from scipy.special import logsumexp
+
+import noshow as ns
+
+A = ns.algorithms
+NINE = [
+    A.fedavg(0.1, steps=2),
+    A.fedavg_variant(0.1, steps=2),
+    A.fedprox(0.1, mu=0.1, steps=2),
+    A.fedprox_variant(0.1, mu=0.1, steps=2),
+    A.mifa(0.1, steps=2),
+    A.gm(0.1),
+    A.cclip(0.1),
+    A.bucketing_gm(0.1),
+    A.bucketing_cclip(0.1),
+]
+
+
+def play(algorithm: ns.Algorithm, adversary: ns.Adversary | None = None, **settings: object) -> ns.History:
+    defaults = {"sampled": 5, "epsilon": 0.5, "rounds": 12, "evaluate_every": 5}
+    adversary = adversary or ns.adversaries.largest_reply()
+    model = ns.models.logistic(features=4, classes=3)
+    return ns.simulate(small_federation(), model, algorithm, adversary, **(defaults | settings))  # type: ignore[arg-type]
+
+
+def flat(history: ns.History, seed: int = 0) -> np.ndarray:
+    return np.asarray(ravel_pytree(history.models[seed])[0])
+
+
+@pytest.mark.parametrize("algorithm", NINE, ids=lambda algorithm: algorithm.name)
+def test_same_seed_same_run_bit_for_bit(algorithm: ns.Algorithm) -> None:
+    one, two = play(algorithm, seeds=[7]), play(algorithm, seeds=[7])
+    assert np.array_equal(flat(one), flat(two))
+    assert np.array_equal(one.roll_call.sampled, two.roll_call.sampled)
+    assert np.array_equal(one.roll_call.answered, two.roll_call.answered)
+    assert all(np.array_equal(a, b) for a, b in zip(one.scores, two.scores, strict=True))
+
+
+def test_algorithms_with_one_seed_see_the_same_samples() -> None:
+    adversary = ns.adversaries.random_response(0.5)
+    calls = [play(algorithm, adversary, epsilon=None, seeds=[3, 4]).roll_call for algorithm in NINE[4:6]]
+    assert np.array_equal(calls[0].sampled, calls[1].sampled)
+    assert np.array_equal(calls[0].answered, calls[1].answered)
+    assert not np.array_equal(calls[0].sampled[0], calls[0].sampled[1])
+
+
+def test_algorithms_with_one_seed_see_the_same_batches() -> None:
+    """FedAvg and the variant with beta = 1 / (the only client's weight) are the same rule, if the batches are."""
+    federation = small_federation(1).drawing("step", 2)
+    model = ns.models.logistic(features=4, classes=3)
+    ends = [
+        flat(ns.simulate(federation, model, algorithm, sampled=1, rounds=9))
+        for algorithm in (A.fedavg(0.1, steps=3), A.fedavg_variant(0.1, steps=3, beta=1.0), A.mifa(0.1, steps=3))
+    ]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-6)
+    np.testing.assert_allclose(ends[0], ends[2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", [NINE[1], NINE[7]], ids=lambda algorithm: algorithm.name)
+def test_several_seeds_at_once_are_the_seeds_one_by_one(algorithm: ns.Algorithm) -> None:
+    together = play(algorithm, seeds=[1, 2, 3])
+    for place, seed in enumerate([1, 2, 3]):
+        alone = play(algorithm, seeds=[seed])
+        assert np.array_equal(together.roll_call.sampled[place], alone.roll_call.sampled[0])
+        np.testing.assert_allclose(flat(together, place), flat(alone), rtol=1e-4, atol=1e-6)
+
+
+def test_how_often_one_looks_changes_nothing() -> None:
+    often, seldom = play(NINE[0], evaluate_every=1), play(NINE[0], evaluate_every=100)
+    assert np.array_equal(flat(often), flat(seldom))
+    assert often.evaluated.tolist() == list(range(13))
+    assert seldom.evaluated.tolist() == [0, 12]
+    assert play(NINE[0], evaluate_every=5).evaluated.tolist() == [0, 5, 10, 12]
+
+
+def test_chunks_longer_than_one_program_holds() -> None:
+    history = play(NINE[0], rounds=230, evaluate_every=115)
+    assert history.evaluated.tolist() == [0, 115, 230]
+    assert history.roll_call.sampled.shape == (1, 230, 5)
+    short = play(NINE[0], rounds=230, evaluate_every=10)
+    assert np.array_equal(flat(history), flat(short))
+
+
+def test_zero_rounds() -> None:
+    history = play(NINE[0], rounds=0)
+    assert history.evaluated.tolist() == [0]
+    assert history.roll_call.sampled.shape == (1, 0, 5)
+    assert history.summary().mean_epsilon_t == 0
+
+
+def test_the_roll_call_is_k_distinct_clients_and_the_law_holds() -> None:
+    federation = small_federation()
+    call = play(NINE[0], rounds=60, epsilon=0.7).roll_call
+    for t in range(60):
+        assert len(set(call.sampled[0, t].tolist())) == 5
+        silenced = federation.sizes[call.silenced(0, t)].sum()
+        assert call.epsilon_t[0, t] == pytest.approx(silenced / (5 * federation.sizes.sum() / 12))
+        assert len(call.responders(0, t)) >= 1
+    assert call.epsilon_t.max() <= 0.7
+    assert call.epsilon_t.max() > 0
+
+
+def test_everybody_sampled_and_one_sampled() -> None:
+    assert play(NINE[0], sampled=12).roll_call.sampled.shape == (1, 12, 12)
+    alone = play(NINE[0], sampled=1, epsilon=0.99)
+    assert alone.roll_call.answered.all()
+
+
+def counting_client(log: list[int]) -> ns.Client:
+    def reply(local: ns.LocalData, theta: jax.Array, memory: object, rate: jax.Array) -> ns.Work:
+        jax.debug.callback(lambda: log.append(1))
+        g = local.gradient(theta)
+        return ns.Work(-rate * g, None, g)
+
+    return ns.Client(reply)
+
+
+@pytest.mark.parametrize("sees", [False, True])
+def test_silenced_clients_train_only_if_the_adversary_must_see_them(sees: bool) -> None:
+    log: list[int] = []
+    algorithm = ns.Algorithm(counting_client(log), ns.servers.average(), ns.rates.constant(0.1))
+    adversary = ns.Adversary(lambda state, key, scene: scene.sizes.astype(float), sees_replies=sees)
+    call = play(algorithm, adversary, epsilon=0.8).roll_call
+    jax.effects_barrier()
+    assert not call.answered.all()
+    assert len(log) == (call.answered.size if sees else call.answered.sum())
+
+
+def test_a_silenced_clients_memory_does_not_move() -> None:
+    """With everybody silent after they were sampled, momenta stay zero; MIFA's and GM's models never leave theta_0."""
+    for algorithm in (NINE[4], NINE[5]):
+        history = play(algorithm, ns.adversaries.random_response(0.0), epsilon=None)
+        assert np.all(flat(history) == 0)
+
+
+def plain_metrics(params: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    logits = x.astype(np.float64) @ np.asarray(params["weights"], np.float64).T + np.asarray(params["bias"])
+    losses = logsumexp(logits, axis=1) - logits[np.arange(len(y)), y]
+    return float(losses.mean()), float((logits.argmax(1) == y).mean())
+
+
+def test_metrics_are_the_plain_means() -> None:
+    federation, history = small_federation(), play(NINE[1])
+    train_loss, _ = plain_metrics(history.models[0], *federation.data)
+    test_loss, accuracy = plain_metrics(history.models[0], *federation.test)
+    assert history.scores.train_loss[0, -1] == pytest.approx(train_loss, rel=1e-5)
+    assert history.scores.test_loss[0, -1] == pytest.approx(test_loss, rel=1e-5)
+    assert history.scores.test_accuracy[0, -1] == pytest.approx(accuracy)
+
+
+def test_train_loss_weighs_clients_by_what_they_draw() -> None:
+    federation = small_federation().drawing("round", 20)
+    model = ns.models.logistic(features=4, classes=3)
+    history = ns.simulate(federation, model, NINE[0], sampled=3, rounds=4)
+    each = [plain_metrics(history.models[0], *federation.of_client(i))[0] for i in range(12)]
+    assert history.scores.train_loss[0, -1] == pytest.approx(float(federation.weights @ np.array(each)), rel=1e-5)
+
+
+def test_watch_sees_every_evaluation() -> None:
+    seen: list[tuple[int, float]] = []
+    history = play(NINE[0], watch=lambda t, metrics: seen.append((t, float(metrics.train_loss[0]))))
+    assert seen == list(zip(history.evaluated.tolist(), history.scores.train_loss[0].tolist(), strict=True))
+
+
+MANY_DEVICES = """
+import sys
+import jax
+jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
+import noshow as ns
+from jax.flatten_util import ravel_pytree
+assert len(jax.devices()) == int(sys.argv[1])
+history = ns.simulate(ns.datasets.synthetic(clients=9), ns.models.logistic(), ns.algorithms.mifa(0.01, steps=3),
+                      ns.adversaries.random_response(0.7), sampled=5, rounds=7, seeds=[0, 1])
+import hashlib
+flat = b"".join(ravel_pytree(model)[0].tobytes() for model in history.models)
+print(hashlib.sha256(flat).hexdigest())
+"""
+
+
+def test_the_number_of_devices_changes_no_bit_of_the_model() -> None:
+    def digest(devices: int) -> str:
+        command = [sys.executable, "-c", MANY_DEVICES, str(devices)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    assert digest(1) == digest(2) == digest(3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"sampled": 13}, "sampled is 13, but there are 12 clients"),
+        ({"sampled": 0}, "sampled is 0"),
+        ({"rounds": -1}, "rounds is -1"),
+        ({"evaluate_every": 0}, "evaluate_every is 0"),
+        ({"seeds": []}, "seeds is empty"),
+        ({"seeds": [1, 1]}, "repeat"),
+        ({"seeds": [-1]}, "whole numbers from 0"),
+        ({"epsilon": None}, "acts under the law"),
+        ({"epsilon": 1.0}, r"epsilon is 1\.0"),
+        ({"adversary": ns.adversaries.random_response(0.5)}, "law off: leave epsilon out"),
+    ],
+)
+def test_bad_settings_are_one_sentence(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ns.NoshowError, match=sentence) as caught:
+        play(NINE[0], **settings)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,181 @@
+"""Specs: read, changed, validated, resolved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import noshow as ns
+from noshow.spec import realise, validate
+from noshow.spec_file import load, preset_names
+
+SMALL = """
+name = "small"
+rounds = 3
+sampled = 4
+epsilon = 0.5
+
+[data]
+name = "synthetic"
+clients = 8
+sizes = 20
+
+[model]
+name = "logistic"
+
+[adversary]
+name = "largest_reply"
+
+[[algorithms]]
+name = "fedavg"
+rate = { name = "inverse_sqrt", initial = 0.1 }
+steps = 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_are_valid_and_survive_a_round_trip(name: str, tmp_path: Path) -> None:
+    spec = load(name)
+    assert len(spec.algorithms) == 9
+    again = tmp_path / "again.toml"
+    again.write_text(spec.to_toml(), "utf-8")
+    assert load(str(again)) == spec
+    assert load(str(again)).digest == spec.digest
+
+
+def test_what_the_paper_says_is_what_synthetic_runs() -> None:
+    spec = load("synthetic-0.9")
+    by_name = {table["name"]: table for table in spec.algorithms}
+    assert (spec.rounds, spec.sampled, spec.epsilon, spec.evaluate_every) == (2000, 10, 0.9, 15)
+    assert all(by_name[name]["rate"] == 0.01 for name in by_name)
+    assert all(by_name[name]["steps"] == 25 for name in ("fedavg", "fedavg_variant", "mifa"))
+    assert all((by_name[name]["steps"], by_name[name]["mu"]) == (10, 1.0) for name in ("fedprox", "fedprox_variant"))
+    assert spec.adversary["pairs"] == [[5, 150]]
+    assert spec.adversary["candidates"] == [25, 10]
+    assert load("synthetic-0.7").epsilon == 0.7
+    assert (load("synthetic-long").epsilon, load("synthetic-long").rounds) == (0.7, 4000)
+
+
+def test_the_published_setting() -> None:
+    spec = load("synthetic-0.9", setting="published")
+    assert spec.setting == "published"
+    assert spec.adversary["candidates"] == "all"
+    assert {table["damping"] for table in spec.algorithms if "damping" in table} == {1.0}
+    assert spec.digest != load("synthetic-0.9").digest
+
+
+def test_assignments() -> None:
+    spec = load(
+        "synthetic-0.9",
+        ["rounds=60", "beta=5", "seeds=[0,1]", "data.beta=0.5", "algorithms.mifa.rate=0.5", "adversary.order=score"],
+    )
+    assert (spec.rounds, spec.seeds, spec.data["beta"], spec.adversary["order"]) == (60, [0, 1], 0.5, "score")
+    betas = {table["name"]: table.get("beta") for table in spec.algorithms}
+    assert betas["fedavg_variant"] == betas["fedprox_variant"] == 5
+    assert betas["fedavg"] is None
+    assert next(table["rate"] for table in spec.algorithms if table["name"] == "mifa") == 0.5
+
+
+def test_a_file_can_be_like_a_preset(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'like = "synthetic-0.9"\nname = "mine"\n[data]\nclients = 40\n[adversary]\nname = "nobody"\n', "utf-8"
+    )
+    spec = load(str(path))
+    assert (spec.name, spec.data["clients"], spec.data["alpha"], spec.adversary) == (
+        "mine",
+        40,
+        1.0,
+        {"name": "nobody"},
+    )
+
+
+def test_realise_builds_the_parts(file: Path) -> None:
+    experiment = realise(load(str(file), ["data.batches=step", "data.batch_size=5"]))
+    assert experiment.federation.clients == 8
+    assert (experiment.federation.batches, experiment.federation.batch_size) == ("step", 5)
+    assert experiment.algorithms[0].rate(3) == 0.05
+    assert experiment.adversary.name == "largest_reply"
+
+
+def test_two_settings_of_one_algorithm_need_labels(file: Path) -> None:
+    twice = SMALL + '[[algorithms]]\nname = "fedavg"\nrate = 0.1\n'
+    file.write_text(twice, "utf-8")
+    with pytest.raises(ns.NoshowError, match="two algorithms are called 'fedavg'"):
+        load(str(file))
+    file.write_text(twice + 'label = "fedavg-constant"\n', "utf-8")
+    spec = load(str(file))
+    assert spec.labels == ["fedavg", "fedavg-constant"]
+    assert [algorithm.name for algorithm in realise(spec).algorithms] == spec.labels
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("epsilon=1.0", "epsilon is 1.0: give a number from 0 up to, but not including, 1"),
+        ("epsilon=high", "epsilon is 'high': give a number"),
+        ("rounds=-1", "rounds is -1: give greater than or equal to 0"),
+        ("rounds=2.5", "rounds is 2.5: give a whole number"),
+        ("ruonds=3", "ruonds is a setting neither of the experiment nor of its algorithms: did you mean 'rounds'?"),
+        ("rate=-0.1", "algorithms.fedavg.rate is -0.1: give a number above zero"),
+        ("steps=0", "algorithms.fedavg.steps is 0: a client takes 1 step or more"),
+        ("steps=two", "algorithms.fedavg.steps is 'two': give a whole number"),
+        ("algorithms.fedavg.stepz=2", "algorithms.fedavg.stepz is not a setting of fedavg: did you mean 'steps'?"),
+        ("algorithms.fedavgg.steps=2", "there is no algorithm 'fedavgg' here: did you mean 'fedavg'?"),
+        ("sampled=9", "sampled is 9, but there are 8 clients"),
+        ("data.name=sinthetic", "data.name is 'sinthetic', which is not known: did you mean 'synthetic'?"),
+        ("data.sizes=big", "data.sizes is 'big'"),
+        ("data.batches=step", "data.batch_size is None: batches = 'step' needs 1 or more"),
+        ("data.batches=some", "data.batches is 'some'"),
+        ("daat.clients=3", "daat is not a part of an experiment: did you mean 'data'?"),
+        ("adversary.name=shadow", "the shadow adversary rehearses with cclip: add it to the algorithms"),
+        ("adversary.name=round_robin", "adversary.groups is missing: round_robin needs it"),
+        ("name=a/b", "name is 'a/b': use letters"),
+        ("seeds=[]", "seeds is empty: give at least one"),
+        ("seeds=[0,-1]", "seeds.1 is -1"),
+        ("rounds", "--set rounds: write it as key=value"),
+        ('rate={name="invers"}', "algorithms.fedavg.rate.name is 'invers'"),
+    ],
+)
+def test_bad_input_is_one_sentence_that_names_the_field(file: Path, change: str, sentence: str) -> None:
+    with pytest.raises(ns.NoshowError) as caught:
+        realise(load(str(file), [change]))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("name = ", "is not valid TOML"),
+        ('name = "x"', "rounds is missing"),
+        (SMALL.replace('name = "logistic"', ""), "model has no name"),
+        (SMALL + "\n[extra]\n", "extra is not a setting of an experiment"),
+        (SMALL.replace("[[algorithms]]", "[[algoritms]]"), "did you mean 'algorithms'?"),
+        ('like = "nothing"', "like is 'nothing', which is no preset"),
+    ],
+)
+def test_bad_files(file: Path, text: str, sentence: str) -> None:
+    file.write_text(text, "utf-8")
+    with pytest.raises(ns.NoshowError) as caught:
+        load(str(file))
+    assert sentence in str(caught.value)
+
+
+def test_missing_things() -> None:
+    with pytest.raises(ns.NoshowError, match=r"there is no preset 'synthetic-09': did you mean 'synthetic-0\.9'"):
+        load("synthetic-09")
+    with pytest.raises(ns.NoshowError, match="there is no file"):
+        load("nowhere/spec.toml")
+    with pytest.raises(ns.NoshowError, match="setting is 'publishd'"):
+        load("synthetic-0.9", setting="publishd")
+    with pytest.raises(ns.NoshowError, match="algorithms is missing"):
+        validate({"name": "x", "rounds": 1, "sampled": 1, "data": {}, "model": {}})
