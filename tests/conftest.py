@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
+import os
+import tempfile
 
-import noshow as ns
+# Many tests compile the same programs, in this process and in those they start: compile each once.
+_COMPILED = tempfile.TemporaryDirectory(prefix="noshow-tests-", ignore_cleanup_errors=True)
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+import noshow as ns  # noqa: E402
 
 
 def small_federation(clients: int = 12, seed: int = 0, features: int = 4, classes: int = 3) -> ns.Federation:

@@ -101,10 +101,9 @@ class TestSynthetic:
         assert np.array_equal(np.argmax(inputs @ fitted.reshape(61, 10), axis=1), y)
         assert len(set(y.tolist())) > 1
 
-    def test_centres_spread_with_alpha_and_beta(self) -> None:
-        centres = np.array(
-            [ns.datasets.synthetic(1, 9, clients=300, sizes=20).of_client(i)[0].mean() for i in range(300)]
-        )
+    def test_centres_spread_with_beta(self) -> None:
+        federation = ns.datasets.synthetic(1, 9, clients=300, sizes=20)
+        centres = np.array([federation.of_client(i)[0].mean() for i in range(300)])
         assert centres.std() == pytest.approx(3, rel=0.2)  # B_i ~ N(0, beta), averaged over 60 features
 
     def test_same_seed_same_data_other_seed_other_data(self) -> None:
