@@ -178,23 +178,41 @@ MANY_DEVICES = """
 import sys
 import jax
 jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
+import numpy as np
 import noshow as ns
 from jax.flatten_util import ravel_pytree
 assert len(jax.devices()) == int(sys.argv[1])
-history = ns.simulate(ns.datasets.synthetic(clients=9), ns.models.logistic(), ns.algorithms.mifa(0.01, steps=3),
+sizes = [30, 5000, 40, 60, 20, 80, 300, 50, 90]  # one client outweighs the others: devices share its full batch
+rng = np.random.default_rng(0)
+clients = [(rng.normal(size=(n, 60)).astype(np.float32), rng.integers(0, 10, n).astype(np.int32)) for n in sizes]
+federation = ns.Federation.from_clients(clients, test=clients[0])
+if sys.argv[2] == "step":
+    federation = federation.drawing("step", 32)
+history = ns.simulate(federation, ns.models.logistic(), ns.algorithms.mifa(0.01, steps=3),
                       ns.adversaries.random_response(0.7), sampled=5, rounds=7, seeds=[0, 1])
-import hashlib
-flat = b"".join(ravel_pytree(model)[0].tobytes() for model in history.models)
-print(hashlib.sha256(flat).hexdigest())
+for model in history.models:
+    print(" ".join(map(str, np.asarray(ravel_pytree(model)[0]).tolist())))
 """
 
 
-def test_the_number_of_devices_changes_no_bit_of_the_model() -> None:
-    def digest(devices: int) -> str:
-        command = [sys.executable, "-c", MANY_DEVICES, str(devices)]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+@pytest.mark.slow
+@pytest.mark.parametrize("batches", ["full", "step"])
+def test_the_number_of_devices_does_not_matter(batches: str) -> None:
+    """To the bit where each client trains on one device; to rounding where devices share a client's full batch."""
 
-    assert digest(1) == digest(2) == digest(3)
+    def models(devices: int) -> np.ndarray:
+        command = [sys.executable, "-c", MANY_DEVICES, str(devices), batches]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return np.array([[float(number) for number in line.split()] for line in shown.splitlines()])
+
+    one, two, three = models(1), models(2), models(3)
+    assert one.shape == (2, 610)
+    for many in (two, three):
+        if batches == "step":
+            assert np.array_equal(one, many)
+        else:
+            np.testing.assert_allclose(one, many, rtol=1e-4, atol=1e-6)
+            assert not np.array_equal(one, many), "no client was shared: the case would prove nothing"
 
 
 @pytest.mark.parametrize(
@@ -216,3 +234,67 @@ def test_bad_settings_are_one_sentence(settings: dict[str, object], sentence: st
     with pytest.raises(ns.NoshowError, match=sentence) as caught:
         play(NINE[0], **settings)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+def test_many_clients_at_once_as_on_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accelerators run blocks of clients vectorised over large tiles; here on the CPU, to the same model."""
+    for algorithm, adversary in ((NINE[1], ns.adversaries.largest_reply()), (NINE[7], smallest_first())):
+        expected = play(algorithm, adversary, seeds=[1, 2])
+        with monkeypatch.context() as patched:
+            patched.setattr("noshow.devices.on_cpu", lambda: False)
+            got = play(algorithm, adversary, seeds=[1, 2])
+        assert np.array_equal(got.roll_call.answered, expected.roll_call.answered)
+        for seed in (0, 1):
+            np.testing.assert_allclose(flat(got, seed), flat(expected, seed), rtol=1e-4, atol=1e-6)
+
+
+def smallest_first() -> ns.Adversary:
+    return ns.Adversary(lambda state, key, scene: -scene.sizes.astype(float), name="smallest_first")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "adversary", "sentence"),
+    [
+        (
+            NINE[0],
+            ns.Adversary(lambda state, key, scene: scene.theta, name="mine"),
+            r"the adversary 'mine' returned shape \[15\]: it must be \[5\], one score a sampled client",
+        ),
+        (
+            ns.Algorithm(
+                ns.Client(lambda local, theta, memory, rate: ns.Work(theta[:3])),
+                ns.servers.average(),
+                ns.rates.constant(1.0),
+                "short",
+            ),
+            smallest_first(),
+            r"the client of 'short' returned shape \[3\]: it must be \[15\]",
+        ),
+        (
+            ns.Algorithm(
+                ns.Client(lambda local, theta, memory, rate: theta),  # type: ignore[arg-type, return-value]
+                ns.servers.average(),
+                ns.rates.constant(1.0),
+                "bare",
+            ),
+            smallest_first(),
+            r"the client of 'bare' must return noshow\.Work",
+        ),
+        (
+            ns.Algorithm(
+                ns.clients.sgd(),
+                ns.servers.remember(lambda points, weights, key: points),
+                ns.rates.constant(1.0),
+                "wide",
+            ),
+            smallest_first(),
+            r"the server of 'wide' returned shape \[12, 15\]: it must be \[15\]",
+        ),
+    ],
+    ids=["adversary", "client", "bare reply", "aggregator"],
+)
+def test_a_part_that_returns_the_wrong_shape_is_named(
+    algorithm: ns.Algorithm, adversary: ns.Adversary, sentence: str
+) -> None:
+    with pytest.raises(ns.NoshowError, match=sentence):
+        play(algorithm, adversary)

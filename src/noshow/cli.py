@@ -21,7 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Parts of noshow that start JAX are imported inside the commands, so that --help answers at once.
+# What only one command needs is imported inside it, so that --help and --version answer sooner.
 
 
 def _version(asked: bool) -> None:
@@ -68,11 +68,9 @@ def run(
     changes = [*(assignments or []), *([f"seeds=[{seeds}]"] if seeds is not None else [])]
     spec = spec_file.load(source, changes, setting)
     folder = RunFolder.of(spec, out)
-    if again:
-        folder.forget()
     console = Console()
     with display_for(console) as display:
-        histories = run_spec(spec, folder, display)
+        histories = run_spec(spec, folder, display, again)
     console.print(result_table(histories))
     console.print(
         f"run folder: {folder.path}\nfigure:     {folder.path / 'figure.png'}", soft_wrap=True, highlight=False

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from noshow import budget, devices
-from noshow.contracts import Adversary, Algorithm, Array, Memory, Model
+from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Vector
 from noshow.errors import require
 from noshow.evaluate import Exam, Metrics, evaluate, exam
 from noshow.federation import Federation
@@ -139,16 +139,18 @@ class _Run:
         def play(state: State, inputs: Inputs, start: Array, count: Array) -> tuple[State, Record]:
             return _play_chunk(setting, inputs, state, start, count, chunk)
 
-        def examine(theta: Array, exam: Exam) -> Metrics:
-            tile = setting.drawing.tile
-            return lax.map(
-                lambda one: evaluate(setting.model, setting.unravel, exam, one, tile, setting.devices), theta
-            )
+        def examine(theta: Array, inputs: Inputs, exam: Exam) -> Metrics:
+            def one(theta: Vector) -> Metrics:
+                data, tile = inputs.holdings.data, setting.drawing.tile
+                return evaluate(setting.model, setting.unravel, data, exam, theta, tile, setting.devices)
+
+            return lax.map(one, theta)
 
         number = devices.everywhere(np.int32(0), mesh)
         playing = jax.jit(devices.on_each(play, mesh), donate_argnums=0)
         self._play = playing.lower(self.state, self._inputs, number, number).compile()
-        self._examine = jax.jit(devices.on_each(examine, mesh)).lower(self.state.theta, self._exam).compile()
+        examining = jax.jit(devices.on_each(examine, mesh))
+        self._examine = examining.lower(self.state.theta, self._inputs, self._exam).compile()
         self._number = lambda value: devices.everywhere(np.int32(value), mesh)
 
     def play(self, most: int) -> Record:
@@ -160,7 +162,7 @@ class _Run:
 
     def evaluate(self) -> Metrics:
         """The metrics of the models as they are now, one number a seed."""
-        return jax.tree.map(np.asarray, self._examine(self.state.theta, self._exam))
+        return jax.tree.map(np.asarray, self._examine(self.state.theta, self._inputs, self._exam))
 
 
 def _play_chunk(

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from noshow.contracts import Array, Batch, Key, Numbers, Vector, Weights
+from noshow.devices import AXIS
 from noshow.federation import Batches, Federation
 from noshow.randomness import without_replacement
 
@@ -59,13 +60,17 @@ def step_key(key: Key, batches: Batches, step: int | Array) -> Key:
 class ClientData:
     """The objective l_{i,t} of client i in round t, as `LocalData` asks for it."""
 
-    def __init__(self, losses: Losses, drawing: Drawing, holdings: Holdings, client: Array, key: Key) -> None:
+    def __init__(
+        self, losses: Losses, drawing: Drawing, holdings: Holdings, client: Array, key: Key, sharers: int = 1
+    ) -> None:
+        """With `sharers` > 1, so many devices work on this client together, each on its tiles of a full batch."""
         self._losses = losses
         self._drawing = drawing
         self._data = holdings.data
         self._offset = holdings.offsets[client]
         self._held = holdings.held[client]
         self._key = key
+        self._sharers = sharers
         self._batch = self._draw(0) if drawing.batches == "round" else None
 
     def loss(self, theta: Vector, step: int | Array = 0) -> Array:
@@ -82,10 +87,11 @@ class ClientData:
     ) -> Array:
         if self._drawing.batches == "full":
             share = 1.0 / self._held.astype(jnp.float32)
-            rows = RowRange(self._offset, self._offset + self._held)
-            return sum_over_tiles(
+            rows = share_of_rows(self._offset, self._offset + self._held, self._drawing.tile, self._sharers)
+            total = sum_over_tiles(
                 lambda batch, inside: function(theta, batch, inside * share), self._data, rows, self._drawing.tile
             )
+            return total if self._sharers == 1 else lax.psum(total, AXIS)
         return function(theta, *(self._draw(step) if self._batch is None else self._batch))
 
     def _draw(self, step: int | Array) -> tuple[Batch, Weights]:
@@ -103,19 +109,24 @@ class RowRange(NamedTuple):
     stride: int = 1
 
 
+def share_of_rows(start: Array | int, stop: Array | int, tile: int, sharers: int) -> RowRange:
+    """This device's share of the rows, when several devices read every so-manieth tile."""
+    return RowRange(start, stop) if sharers == 1 else RowRange(start + lax.axis_index(AXIS) * tile, stop, sharers)
+
+
 def sum_over_tiles(function: Callable[[Batch, Weights], Array], data: Batch, rows: RowRange, tile: int) -> Array:
     """Sum of function(tile, inside) over the tiles that cover a range of rows, `inside` being 1 on its rows, else 0.
 
     A loop over the range's own tiles: the cost follows the client's own size, with no padding in memory.
     """
     total = jax.tree.leaves(data)[0].shape[0]
-    tile = min(tile, total)
+    width = min(tile, total)
 
     def read(first: Array) -> tuple[Batch, Weights]:
-        start = jnp.minimum(first, total - tile)
-        here = start + jnp.arange(tile)
+        start = jnp.minimum(first, total - width)
+        here = start + jnp.arange(width)
         inside = (here >= first) & (here < rows.stop)
-        batch = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, tile), data)
+        batch = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, width), data)
         return batch, inside.astype(jnp.float32)
 
     def add(carry: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ Nothing else in noshow knows about rounds; `noshow.engine` only repeats this one
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 
 from noshow import budget
 from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Numbers, Replies, Scene, Vector, Work
+from noshow.errors import require
 from noshow.local import ClientData, Drawing, Holdings
 from noshow.parameters import Unravel, flat_losses
 from noshow.randomness import Purpose, round_key, without_replacement
@@ -92,6 +94,7 @@ def silence(setting: Setting, inputs: Inputs, state: State, t: Array, ids: Array
         sizes, weights = inputs.holdings.sizes[ids], inputs.holdings.weights[ids]
         scene = Scene(t, ids, sizes, weights, theta, replies, gradients)
         scores = setting.adversary.score(prepared, round_key(seed, t, Purpose.ADVERSARY), scene)
+        _shaped(scores, ids.shape, f"the adversary {setting.adversary.name!r}", "score a sampled client")
         return budget.silence(round_key(seed, t, Purpose.TIES), scores, sizes, setting.limit)
 
     return jax.vmap(one_seed)(inputs.seeds, inputs.prepared, state.theta, ids, replies, gradients)
@@ -102,15 +105,20 @@ def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array,
     seeds, sampled = ids.shape
     losses = flat_losses(setting.model, setting.unravel)
 
-    def job(number: Array) -> Work:
+    def job(number: Array, sharers: int = 1) -> Work:
         row, client = number // sampled, ids.reshape(-1)[number]
         key = jax.random.fold_in(round_key(inputs.seeds[row], t, Purpose.BATCHES), client)
-        local = ClientData(losses, setting.drawing, inputs.holdings, client, key)
+        local = ClientData(losses, setting.drawing, inputs.holdings, client, key, sharers)
         memory = jax.tree.map(lambda m: m[row, client], state.clients)
-        return setting.algorithm.client.reply(local, state.theta[row], memory, rate)
+        work = setting.algorithm.client.reply(local, state.theta[row], memory, rate)
+        require(isinstance(work, Work), f"the client of {setting.algorithm.name!r} must return noshow.Work(reply, …)")
+        _shaped(work.reply, state.theta.shape[1:], f"the client of {setting.algorithm.name!r}", "number a parameter")
+        return work
 
     cost = inputs.holdings.sizes[ids].reshape(-1)
-    work = run_jobs(job, cost, needed.reshape(-1), setting.width, setting.devices)
+    divisible = setting.drawing.batches == "full" and setting.width == 1
+    shared = partial(job, sharers=setting.devices) if divisible else None
+    work = run_jobs(job, shared, cost, needed.reshape(-1), setting.width, setting.devices)
     return jax.tree.map(lambda a: a.reshape(seeds, sampled, *a.shape[1:]), work)
 
 
@@ -129,6 +137,13 @@ def aggregate(
         sends = setting.algorithm.client.sends
         replies = Replies(work.reply, ids, answered, weights[ids], weights, key, sends)
         server, theta = setting.algorithm.server.step(state.server, state.theta, replies, rate)
+        _shaped(theta, state.theta.shape, f"the server of {setting.algorithm.name!r}", "number a parameter")
         return State(theta, jax.tree.map(keep, state.clients, work.memory), server)
 
     return jax.vmap(one_seed)(inputs.seeds, state, ids, answered, work)
+
+
+def _shaped(array: Array, shape: tuple[int, ...], whose: str, what: str) -> None:
+    """Shapes are known when the round is compiled: a user's part that returns another one is told then."""
+    found = jnp.shape(array)
+    require(found == shape, f"{whose} returned shape {list(found)}: it must be {list(shape)}, one {what}")

@@ -29,15 +29,15 @@ class Display(Protocol):
         """An algorithm's results are in the folder."""
 
 
-def run(spec: Spec, folder: RunFolder, display: Display) -> list[History]:
-    """All histories of the experiment; only what is missing in the folder is run."""
-    missing = [label for label in spec.labels if label not in folder.finished]
-    histories = {label: folder.load(label) for label in folder.finished}
+def run(spec: Spec, folder: RunFolder, display: Display, again: bool = False) -> list[History]:
+    """All histories of the experiment; only what is missing in the folder is run, or, `again`, everything anew."""
+    histories = {} if again else {label: folder.load(label) for label in folder.finished}
+    missing = [label for label in spec.labels if label not in histories]
     for history in histories.values():
         display.finish(history, seen_before=True)
     if missing:
         experiment = realise(spec)
-        folder.begin()
+        folder.begin(anew=again)
         adversary = folder.keeping(experiment.adversary)
         with display.preparing(adversary.name):
             prepare(adversary, experiment.federation, experiment.model, spec.seeds)

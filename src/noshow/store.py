@@ -76,11 +76,16 @@ class RunFolder:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, NoshowError) as error:
             raise NoshowError(f"{file} is damaged: {error}") from None
 
-    def begin(self) -> None:
-        """Make the folder, if it is not there, and write down what will run on what."""
+    def begin(self, anew: bool = False) -> None:
+        """Make the folder, if it is not there, and write down what will run on what.
+
+        `anew` starts over; earlier results stay until theirs replace them.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if not (self.path / "spec.toml").exists():
+            if anew:
+                (self.path / "adversary.npz").unlink(missing_ok=True)
+            if anew or not (self.path / "spec.toml").exists():
                 _write(
                     self.path / "about.json",
                     lambda part: part.write_text(json.dumps(about(), indent=2) + "\n", "utf-8"),
@@ -90,13 +95,6 @@ class RunFolder:
             raise NoshowError(
                 f"the run folder {self.path} cannot be written: {error.strerror}; choose another --out"
             ) from None
-
-    def forget(self) -> None:
-        """Remove this experiment's results, to run it again."""
-        for label in self.spec.labels:
-            shutil.rmtree(self.path / label, ignore_errors=True)
-        for name in ("adversary.npz", "figure.png", "about.json", "spec.toml"):
-            (self.path / name).unlink(missing_ok=True)
 
     def about(self) -> dict[str, Any]:
         """Versions, machine and time of the run, as written at its start."""
