@@ -29,7 +29,7 @@ class LiveBars:
         self._progress = Progress(
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description:<16}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=16),
             MofNCompleteColumn(),
             TimeRemainingColumn(elapsed_when_finished=True),
             TextColumn("{task.fields[now]}"),
@@ -114,4 +114,4 @@ def result_table(histories: Sequence[History]) -> Table:
 
 
 def _now(metrics: Metrics) -> str:
-    return f"loss {np.mean(metrics.train_loss):.4f}, accuracy {np.mean(metrics.test_accuracy):.4f}"
+    return f"loss {np.mean(metrics.train_loss):.4f}, acc {np.mean(metrics.test_accuracy):.4f}"
