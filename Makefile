@@ -11,7 +11,7 @@ run: $(RUN)
 	$(BIN)/noshow run synthetic-0.9
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 lint: $(DEV)
 	$(BIN)/ruff check .

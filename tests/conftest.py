@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 
-# Many tests compile the same programs, in this process and in those they start: compile each once.
-_COMPILED = tempfile.TemporaryDirectory(prefix="noshow-tests-", ignore_cleanup_errors=True)
-os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+# Many tests compile the same programs, in several workers and in processes of their own: compile each once.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    _COMPILED = tempfile.TemporaryDirectory(prefix="noshow-tests-", ignore_cleanup_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
