@@ -33,7 +33,6 @@ from noshow.spec_file import load
 from noshow.store import RunFolder
 
 RATE, STEPS, SAMPLED, EPSILON = 0.01, 25, 10, 0.9
-AUTHORS_MS = 890  # the authors' own program, measured on two cores of such a machine
 
 
 def numpy_loop(federation: ns.Federation, responders: list[list[int]]) -> np.ndarray:
@@ -147,7 +146,6 @@ def versus(console: Console, rounds: int, repeats: int) -> None:
             f"{min(values):.2f} – {max(values):.2f}",
             f"{statistics.median(ratios):.1f} ({min(ratios):.1f} – {max(ratios):.1f})",
         )
-    table.add_row("the authors' program (measured before)", str(AUTHORS_MS), "", "")
     console.print(table)
 
 
