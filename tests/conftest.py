@@ -12,10 +12,10 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
+import numpy as np
+import pytest
 
-import noshow as ns  # noqa: E402
+import noshow as ns
 
 
 def small_federation(clients: int = 12, seed: int = 0, features: int = 4, classes: int = 3) -> ns.Federation:

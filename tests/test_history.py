@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from conftest import small_federation
@@ -31,6 +33,12 @@ def test_metrics_as_arrow_and_pandas(history: ns.History) -> None:
     frame = history.to_pandas()
     nine = frame[(frame["seed"] == 9) & (frame["round"] == 20)]
     assert nine["train_loss"].item() == history.scores.train_loss[1, -1]
+
+
+def test_without_pandas_the_way_out_is_told(history: ns.History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ns.NoshowError, match="needs pandas"):
+        history.to_pandas()
 
 
 def test_roll_call_as_a_table(history: ns.History) -> None:

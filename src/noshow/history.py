@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from noshow.contracts import Params
+from noshow.errors import NoshowError
 from noshow.evaluate import Metrics
 
 if TYPE_CHECKING:
@@ -95,7 +96,10 @@ class History:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The metrics as a pandas table (needs pandas: `pip install noshow[pandas]`)."""
-        return self.metrics.to_pandas()
+        try:
+            return self.metrics.to_pandas()
+        except ImportError:
+            raise NoshowError("a pandas table needs pandas: pip install 'noshow[pandas]', or use metrics") from None
 
     @property
     def roll_call_table(self) -> pyarrow.Table:
