@@ -198,6 +198,7 @@ class TestShadow:
         [
             ({"pairs": []}, "pairs is empty"),
             ({"pairs": [(5, 5)]}, "T1 < T2"),
+            ({"pairs": [(5,)]}, "each is two rounds"),
             ({"order": "size"}, "order is 'size'"),
             ({"candidates": (1, -1)}, r"candidates is \(1, -1\)"),
         ],

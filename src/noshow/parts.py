@@ -57,7 +57,7 @@ def resolve(kind: Kind, settings: Settings, where: str) -> dict[str, Any]:
     resolved: dict[str, Any] = {"name": name}
     for key, parameter in signature.parameters.items():
         if key in settings:
-            resolved[key] = _as_toml(_typed(hints[key], settings[key], f"{where}.{key}"))
+            resolved[key] = _as_toml(typed(hints[key], settings[key], f"{where}.{key}"))
         elif parameter.default is inspect.Parameter.empty:
             raise NoshowError(f"{where}.{key} is missing: {name} needs it")
         elif parameter.default is not None:  # TOML has no null: what is left out stays left out
@@ -74,7 +74,8 @@ def build(kind: Kind, settings: Settings, where: str) -> Any:
         raise NoshowError(f"{where}.{error}") from None
 
 
-def _typed(hint: Any, value: Any, where: str) -> Any:
+def typed(hint: Any, value: Any, where: str) -> Any:
+    """The value, if it is of the type that a signature asks for; tables of rates and algorithms are resolved."""
     if hint == float | Rate and isinstance(value, Mapping):
         return resolve(RATES, value, where)
     if hint is Algorithm:
@@ -99,7 +100,14 @@ def _as_toml(value: Any) -> Any:
     return [_as_toml(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-_WORDS = {"a valid integer": "a whole number", "a valid number": "a number", "a valid string": "text in quotes"}
+_WORDS = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "text in quotes",
+    "a valid list": "a list, in [ ]",
+    "a valid dictionary": "a table",
+    "'str' instances are not allowed as a Sequence value": "a list, in [ ]",
+}
 
 
 def in_words(error: ValidationError) -> str:

@@ -113,8 +113,10 @@ def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array,
         work = setting.algorithm.client.reply(local, state.theta[row], memory, rate)
         require(isinstance(work, Work), f"the client of {setting.algorithm.name!r} must return noshow.Work(reply, …)")
         _shaped(work.reply, state.theta.shape[1:], f"the client of {setting.algorithm.name!r}", "number a parameter")
-        return work
+        # What nobody looks at is not worked out, nor carried between devices.
+        return work if looked_at else work._replace(gradients=None)
 
+    looked_at = setting.adversary.sees_replies or setting.probe is not None
     cost = inputs.holdings.sizes[ids].reshape(-1)
     divisible = setting.drawing.batches == "full" and setting.width == 1
     shared = partial(job, sharers=setting.devices) if divisible else None

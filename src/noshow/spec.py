@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from noshow.contracts import Adversary, Algorithm, Model
 from noshow.engine import check
 from noshow.errors import NoshowError, nearest, require
-from noshow.federation import Federation
-from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve
+from noshow.federation import Batches, Federation
+from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve, typed
 from noshow.rates import curve
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]*")
@@ -102,11 +102,11 @@ def realise(spec: Spec) -> Experiment:
     return Experiment(federation, model, adversary, chosen)
 
 
-_DRAWING = ("batches", "batch_size")
+_DRAWING = {"batches": Batches, "batch_size": int}
 
 
 def _resolve_data(settings: Settings) -> dict[str, Any]:
-    drawing = {key: settings[key] for key in _DRAWING if key in settings}
+    drawing = {key: typed(hint, settings[key], f"data.{key}") for key, hint in _DRAWING.items() if key in settings}
     return resolve(DATASETS, {k: v for k, v in settings.items() if k not in drawing}, "data") | drawing
 
 
@@ -114,11 +114,9 @@ def _build_data(settings: Settings) -> Federation:
     federation: Federation = build(DATASETS, {k: v for k, v in settings.items() if k not in _DRAWING}, "data")
     if not any(key in settings for key in _DRAWING):
         return federation
-    batches: Literal["round", "step", "full"] = settings.get("batches", federation.batches)
-    size = settings.get("batch_size", federation.batch_size)
-    require(size is None or isinstance(size, int), f"data.batch_size is {size!r}: give a whole number")
+    batches: Batches = settings.get("batches", federation.batches)
     try:
-        return federation.drawing(batches, size)
+        return federation.drawing(batches, settings.get("batch_size", federation.batch_size))
     except NoshowError as error:
         raise NoshowError(f"data.{error}") from None
 

@@ -45,9 +45,12 @@ def shadow(
         >>> import noshow as ns
         >>> adversary = ns.adversaries.shadow(ns.algorithms.fedavg(0.01, steps=25), ns.algorithms.cclip(0.01))
     """
-    rounds = [(int(first), int(second)) for first, second in pairs]
-    require(len(rounds) > 0, "pairs is empty: give at least one pair of rounds, such as [5, 150]")
-    require(all(0 <= a < b for a, b in rounds), f"pairs is {pairs}: each needs 0 <= T1 < T2")
+    require(len(pairs) > 0, "pairs is empty: give at least one pair of rounds, such as [5, 150]")
+    require(
+        all(len(pair) == 2 and 0 <= pair[0] < pair[1] for pair in pairs),
+        f"pairs is {list(pairs)}: each is two rounds [T1, T2] with 0 <= T1 < T2",
+    )
+    rounds = [(first, second) for first, second in pairs]
     require(order in ("random", "score"), f"order is {order!r}: give 'random' or 'score'")
     if candidates != "all":
         require(len(candidates) == 2 and min(candidates) >= 0, f"candidates is {candidates}: give [K1, K2] or 'all'")

@@ -45,6 +45,7 @@ def synthetic(
     """
     require(alpha >= 0, f"alpha is {alpha}: it is a variance, give zero or more")
     require(beta >= 0, f"beta is {beta}: it is a variance, give zero or more")
+    require(seed >= 0, f"seed is {seed}: give zero or more")
     require(clients >= 1, f"clients is {clients}: give 1 or more")
     require(
         sizes == "power-law" or int(sizes) >= 2, f"sizes is {sizes}: give 'power-law' or 2 or more examples a client"
