@@ -144,6 +144,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(home: Path, arguments: tuple[
     assert sorted(str(path) for path in home.rglob("*")) == before
 
 
+def test_zero_rounds_are_kept_and_read_back(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(SMALL, "utf-8")
+    for expected in ("done in", "not run again"):
+        done = noshow(tmp_path, "run", "small.toml", "--set", "rounds=0", "--out", "out")
+        assert done.returncode == 0, done.stderr
+        assert expected in done.stdout
+
+
 def test_a_damaged_result_is_told(home: Path, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL, "utf-8")
     assert noshow(tmp_path, "run", "small.toml", "--out", "out").returncode == 0

@@ -143,7 +143,7 @@ class RunFolder:
             calls = pq.read_table(folder / "roll_call.parquet")
             arrays = _load_arrays(folder / "model.npz")
             models = [_leaves_of(seed, arrays) for seed in result["seeds"]]
-            return _history(label, result, metrics, calls, models)
+            return _history(label, result, metrics, calls, models, self.spec.sampled)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise NoshowError(
                 f"the results in {folder} are damaged ({error}): remove the folder and run again"
@@ -179,22 +179,24 @@ def about() -> dict[str, Any]:
     }
 
 
-def _history(label: str, result: dict[str, Any], metrics: pa.Table, calls: pa.Table, models: list[Params]) -> History:
+def _history(
+    label: str, result: dict[str, Any], metrics: pa.Table, calls: pa.Table, models: list[Params], sampled: int
+) -> History:
     seeds = len(result["seeds"])
 
     def column(name: str) -> np.ndarray:
         return np.asarray(metrics[name]).reshape(seeds, -1)
 
     rounds = calls.num_rows // seeds
-    sampled = _lists(calls["sampled"]).reshape(seeds, rounds, -1)
+    ids = _lists(calls["sampled"]).reshape(seeds, rounds, sampled)
     return History(
         algorithm=label,
         seeds=np.array(result["seeds"]),
         evaluated=column("round")[0],
         scores=Metrics(*(column(name) for name in Metrics._fields)),
         roll_call=RollCall(
-            sampled,
-            _answered(sampled, calls["responders"]),
+            ids,
+            _answered(ids, calls["responders"]),
             np.asarray(calls["epsilon_t"]).reshape(seeds, rounds),
             result["epsilon"],
         ),
@@ -209,10 +211,8 @@ def _lists(column: Any) -> np.ndarray:
 
 
 def _answered(sampled: np.ndarray, responders: Any) -> np.ndarray:
-    cells = [
-        np.isin(ids, who.as_py()) for ids, who in zip(sampled.reshape(-1, sampled.shape[-1]), responders, strict=True)
-    ]
-    return np.array(cells, bool).reshape(sampled.shape)
+    calls = zip(sampled.reshape(-1, sampled.shape[-1]), responders, strict=True)
+    return np.array([np.isin(ids, who.as_py()) for ids, who in calls], bool).reshape(sampled.shape)
 
 
 def _leaves_of(seed: int, arrays: Mapping[str, np.ndarray]) -> Params:
