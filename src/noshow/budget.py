@@ -66,12 +66,24 @@ def silence(key: Key, scores: Array, sizes: Array, limit: int | None) -> Array:
 
 
 def fewest_responders(limit: int, sampled: int, sizes: np.ndarray) -> int:
-    """The fewest clients that can answer in any round under the law."""
+    """The fewest clients that can answer in any round under the law.
+
+    Example:
+        >>> import numpy as np
+        >>> fewest_responders(limit=30, sampled=4, sizes=np.full(8, 10))
+        1
+    """
     smallest_first = np.cumsum(np.sort(sizes)[:sampled], dtype=np.int64)
     return max(1, sampled - int(np.searchsorted(smallest_first, limit, side="right")))
 
 
 def used_fraction(silenced_examples: np.ndarray, sampled: int, sizes: np.ndarray) -> np.ndarray:
-    """epsilon_t = (silenced examples) / (K N / M), the share of the law's measure that was used."""
+    """epsilon_t = (silenced examples) / (K N / M), the share of the law's measure that was used.
+
+    Example:
+        >>> import numpy as np
+        >>> used_fraction(np.array([10, 20]), sampled=4, sizes=np.full(8, 10)).tolist()
+        [0.25, 0.5]
+    """
     expected = sampled * float(np.sum(sizes, dtype=np.int64)) / len(sizes)
     return np.asarray(silenced_examples, np.float64) / expected

@@ -63,7 +63,13 @@ class Model(NamedTuple):
 
 
 class LocalData(Protocol):
-    """A client's own objective l_{i,t} in this round; batches are drawn behind it (see `noshow.local`)."""
+    """A client's own objective l_{i,t} in this round; batches are drawn behind it (see `noshow.local`).
+
+    Example:
+        >>> import noshow as ns
+        >>> def one_step(local: ns.LocalData, theta, memory, rate):
+        ...     return ns.Work(-rate * local.gradient(theta))
+    """
 
     def loss(self, theta: Vector, step: int | Array = 0) -> Array:
         """Mean loss on the batch of local step `step`."""
@@ -77,6 +83,10 @@ class Work(NamedTuple):
 
     `reply` goes to the server. `memory` stays with the client, and is kept only if the reply arrives.
     `gradients`, the sum of the round's local gradients, is for adversaries that look at them.
+
+    Example:
+        >>> import jax.numpy as jnp, noshow as ns
+        >>> work = ns.Work(reply=jnp.zeros(3))
     """
 
     reply: Vector
@@ -95,6 +105,10 @@ class Client(NamedTuple):
     `reply(local, theta, memory, rate)` -> `Work`. `init(d, clients)` makes the memory of all clients,
     first axis M, or `None`. `sends` says what the reply is: a `"displacement"` theta_i - theta, or a
     `"gradient"`-like direction to be subtracted.
+
+    Example:
+        >>> import noshow as ns
+        >>> one_step = ns.Client(lambda local, theta, memory, rate: ns.Work(-rate * local.gradient(theta)))
     """
 
     reply: Callable[[LocalData, Vector, Memory, Array], Work]
@@ -103,7 +117,12 @@ class Client(NamedTuple):
 
 
 class Aggregator(Protocol):
-    """Points [m, d] and weights [m] in, one point [d] out. No state, no client ids; `key` for rules that shuffle."""
+    """Points [m, d] and weights [m] in, one point [d] out. No state, no client ids; `key` for rules that shuffle.
+
+    Example:
+        >>> import noshow as ns
+        >>> server = ns.servers.remember(lambda points, weights, key: weights @ points / weights.sum())
+    """
 
     def __call__(self, points: Points, weights: Weights, key: Key) -> Vector: ...
 
@@ -118,6 +137,13 @@ class Replies:
     """What reaches the server in one round. Rows of `vectors` that were not answered mean nothing.
 
     `weights` are the sampled clients' w_i = n_i / N [K]; `all_weights` those of every registered client [M].
+
+    Example:
+        >>> import jax, jax.numpy as jnp, noshow as ns
+        >>> replies = ns.Replies(jnp.ones((2, 3)), jnp.array([5, 0]), jnp.array([True, False]),
+        ...                      jnp.array([0.1, 0.2]), jnp.full(6, 1 / 6), jax.random.key(0))
+        >>> replies.clients, replies.sampled, replies.displacements(0.1)[1].tolist()
+        (6, 2, [0.0, 0.0, 0.0])
     """
 
     vectors: Points
@@ -150,7 +176,14 @@ class Replies:
 
 
 class Server(NamedTuple):
-    """What the server does: `step(state, theta, replies, rate)` -> `(state, theta)`; `init(d, clients)` -> state."""
+    """What the server does: `step(state, theta, replies, rate)` -> `(state, theta)`; `init(d, clients)` -> state.
+
+    Example:
+        >>> import noshow as ns
+        >>> def add_up(state, theta, replies, rate):
+        ...     return state, theta + replies.displacements(rate).sum(0)
+        >>> server = ns.Server(add_up)
+    """
 
     step: Callable[[Memory, Vector, Replies, Array], tuple[Memory, Vector]]
     init: Callable[[int, int], Memory] = no_memory
@@ -160,6 +193,11 @@ class Scene(NamedTuple):
     """What an adversary sees before it chooses: everything up to now (the paper's adversary is omniscient).
 
     `replies` and `gradients` [K, d] are there only for adversaries with `sees_replies`.
+
+    Example:
+        >>> import jax.numpy as jnp, noshow as ns
+        >>> scene = ns.Scene(t=jnp.array(0), ids=jnp.array([4, 2]), sizes=jnp.array([90, 10]),
+        ...                  weights=jnp.array([0.09, 0.01]), theta=jnp.zeros(3))
     """
 
     t: Array
@@ -178,6 +216,10 @@ class Adversary(NamedTuple):
     broken at random. `check(federation)` raises if this federation cannot serve the adversary, before anything
     runs; `init(key, federation, model)` prepares a state once a run. With `lawful=False` the law is off and
     everybody with a score above `-inf` is silenced.
+
+    Example:
+        >>> import noshow as ns
+        >>> smallest_first = ns.Adversary(lambda state, key, scene: -scene.sizes.astype(float), name="smallest_first")
     """
 
     score: Callable[[Memory, Key, Scene], Array]

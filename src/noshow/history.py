@@ -23,6 +23,12 @@ class RollCall:
 
     `sampled` [S, T, K] are client ids, `answered` [S, T, K] whether each replied, `epsilon_t` [S, T] the used share
     of the law's measure K N / M, `epsilon` the law itself (`None` when it was off).
+
+    Example:
+        >>> import numpy as np, noshow as ns
+        >>> call = ns.RollCall(np.array([[[3, 1]]]), np.array([[[True, False]]]), np.array([[0.5]]), epsilon=0.5)
+        >>> call.silenced(0, 0).tolist(), call.responders(0, 0).tolist()
+        ([1], [3])
     """
 
     sampled: np.ndarray

@@ -51,12 +51,22 @@ def inverse(alpha: float, gamma: float) -> Rate:
 
 
 def as_rate(rate: float | Rate) -> Rate:
-    """A number becomes a constant rate; a function of t stays as it is."""
+    """A number becomes a constant rate; a function of t stays as it is.
+
+    Example:
+        >>> as_rate(0.5)(3), as_rate(lambda t: 1 / (t + 1))(3)
+        (0.5, 0.25)
+    """
     return rate if callable(rate) else constant(rate)
 
 
 def curve(rate: Rate, rounds: int) -> np.ndarray:
-    """The rate of every round as an array [rounds]; raises unless each is a finite number above zero."""
+    """The rate of every round as an array [rounds]; raises unless each is a finite number above zero.
+
+    Example:
+        >>> curve(inverse_sqrt(1.0), 4).round(2).tolist()
+        [1.0, 0.7099999785423279, 0.5799999833106995, 0.5]
+    """
     values = np.array([float(rate(t)) for t in range(rounds)], np.float32)
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
