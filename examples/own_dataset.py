@@ -20,7 +20,7 @@ def two_moons(clients=30, seed=0):
         return ns.Federation.from_clients(parts, test=client(0, n=500), resampled=copy, name="two_moons")
 
     def copy(key):
-        return draw(np.random.default_rng([seed, *np.asarray(jax.random.key_data(key))]))
+        return draw(np.random.default_rng([seed, 1, *np.asarray(jax.random.key_data(key))]))
 
     return draw(np.random.default_rng(seed))
 

@@ -53,6 +53,7 @@ def test_round_robin_takes_turns(model: ns.Model) -> None:
     adversary = V.round_robin(groups=4, period=100)
     groups = adversary.init(KEY, federation, model)
     assert np.bincount(groups).tolist() == [3, 3, 3, 3]
+    assert not np.array_equal(groups, adversary.init(jax.random.key(1), federation, model))
     # In the paper's count, rounds 100(i-1) < t <= 100 i have group i mod r silent; our round t is its round t + 1.
     for t in (0, 99, 100, 299, 300, 1234):
         turn = -(-(t + 1) // 100) % 4
@@ -153,6 +154,29 @@ class TestShadow:
         gradients = rehearse(copy, model, one_step, rounds=1, seed=0, probe=shadow_module._gradient_norms)
         momenta = rehearse(copy, model, self.cclip, rounds=1, seed=0, probe=shadow_module._reply_norms)
         np.testing.assert_allclose(momenta[0], 0.1 * gradients[0], rtol=1e-4)
+
+    def test_changes_add_up_over_pairs_on_an_independent_copy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        federation = self.federation()
+        norms = {
+            "fedavg": np.array([[9.0, 5, 1], [2, 5, 4], [9, 1, 1], [9, 5, 7]]),  # rounds 0 … 3 of three clients
+            "cclip": np.array([[0.0, 0, 0], [0, 1, 0], [3, 0, 0], [0, 0, 9]]),
+        }
+        played_on: list[ns.Federation] = []
+
+        def told(copy: ns.Federation, model: ns.Model, algorithm: ns.Algorithm, **settings: object) -> np.ndarray:
+            assert settings["rounds"] == 4  # up to the last T2, counting from round 0
+            played_on.append(copy)
+            return np.pad(norms[algorithm.name], ((0, 0), (0, 7)))
+
+        monkeypatch.setattr(shadow_module, "rehearse", told)
+        adversary = V.shadow(self.fedavg, self.cclip, pairs=[(0, 1), (2, 3)], candidates=(2, 1), order="score")
+        scores = adversary.init(KEY, federation, ns.models.logistic())
+        # FedAvg's changes: |2-9| + |9-9| = 7, |5-5| + |5-1| = 4, |4-1| + |7-1| = 9. cclip's of those left: client 1.
+        assert np.asarray(scores)[:4].tolist() == [2.0, 1.0, 3.0, -np.inf]
+        assert len(played_on) == 2
+        for copy in played_on:
+            assert copy.held.tolist() == federation.held.tolist()
+            assert not np.array_equal(copy.data[0], federation.data[0])
 
     def test_only_candidates_are_silenced_and_the_law_is_kept(self) -> None:
         model, federation = ns.models.logistic(), self.federation()

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import small_federation
@@ -75,6 +76,26 @@ def test_several_seeds_at_once_are_the_seeds_one_by_one(algorithm: ns.Algorithm)
         alone = play(algorithm, seeds=[seed])
         assert np.array_equal(together.roll_call.sampled[place], alone.roll_call.sampled[0])
         np.testing.assert_allclose(flat(together, place), flat(alone), rtol=1e-4, atol=1e-6)
+
+
+def test_chance_is_new_every_round() -> None:
+    """Both the adversary's own draws and the breaking of ties differ from round to round."""
+    indifferent = ns.Adversary(lambda state, key, scene: jnp.zeros(scene.ids.shape))
+    for adversary, epsilon in ((ns.adversaries.random_response(0.5), None), (indifferent, 0.5)):
+        federation = ns.datasets.synthetic(clients=12, sizes=20)
+        history = ns.simulate(
+            federation, ns.models.logistic(), A.fedavg(0.1, steps=1), adversary, sampled=12, epsilon=epsilon, rounds=10
+        )
+        patterns = {tuple(row) for row in history.roll_call.answered[0].tolist()}
+        assert len(patterns) > 5
+
+
+def test_every_seed_starts_from_its_own_model() -> None:
+    random_start = ns.Model(
+        lambda key: jax.random.normal(key, (4,)), lambda w, batch: (jnp.square(batch[0] @ w), jnp.zeros(len(batch[1])))
+    )
+    history = ns.simulate(small_federation(), random_start, NINE[0], sampled=3, rounds=0, seeds=[0, 1])
+    assert history.scores.train_loss[0, 0] != history.scores.train_loss[1, 0]
 
 
 def test_how_often_one_looks_changes_nothing() -> None:

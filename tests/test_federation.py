@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 import noshow as ns
+from noshow.datasets.synthetic import Recipe, _labellers
 from noshow.federation import ALIGNMENT
 
 
@@ -106,15 +107,22 @@ class TestSynthetic:
         centres = np.array([federation.of_client(i)[0].mean() for i in range(300)])
         assert centres.std() == pytest.approx(3, rel=0.2)  # B_i ~ N(0, beta), averaged over 60 features
 
+    def test_labellers_spread_with_alpha(self) -> None:
+        labellers = list(_labellers(Recipe(9.0, 1.0, 300, 20, 0)))
+        means = np.array([labeller.weights.mean() for labeller in labellers])
+        assert means.std() == pytest.approx(3, rel=0.2)  # u_i ~ N(0, alpha), averaged over 600 entries
+        assert np.mean([labeller.weights.std() for labeller in labellers]) == pytest.approx(1, rel=0.05)
+
     def test_same_seed_same_data_other_seed_other_data(self) -> None:
         one, same, other = (ns.datasets.synthetic(clients=3, seed=seed) for seed in (1, 1, 2))
         assert np.array_equal(one.data[0], same.data[0])
         assert one.held.tolist() != other.held.tolist()
 
-    def test_a_copy_keeps_the_clients_and_draws_anew(self) -> None:
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_a_copy_keeps_the_clients_and_draws_anew(self, seed: int) -> None:
         federation = ns.datasets.synthetic(clients=5, sizes=5000)
-        copy = federation.resample(jax.random.key(1))
-        again = federation.resample(jax.random.key(1))
+        copy = federation.resample(jax.random.key(seed))
+        again = federation.resample(jax.random.key(seed))
         assert copy.held.tolist() == federation.held.tolist()
         assert np.array_equal(copy.data[0], again.data[0])
         assert not {row.tobytes() for row in copy.data[0]} & {row.tobytes() for row in federation.data[0]}

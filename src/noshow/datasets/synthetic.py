@@ -72,7 +72,7 @@ class Labeller(NamedTuple):
     centre: np.ndarray
 
 
-_CLIENTS, _SIZES, _DRAWS = 0, 1, 2  # one random stream each, so that a copy keeps clients and sizes
+_CLIENTS, _SIZES, _DRAWS, _COPIES = 0, 1, 2, 3  # one random stream each, so that a copy keeps clients and sizes
 
 
 def _sizes(recipe: Recipe) -> np.ndarray:
@@ -112,7 +112,7 @@ def _draw(recipe: Recipe, rng: np.random.Generator) -> Federation:
 
     def resampled(key: Key) -> Federation:
         words = np.asarray(jax.random.key_data(key)).ravel().tolist()
-        return _draw(recipe, np.random.default_rng([recipe.seed, _DRAWS, *words]))
+        return _draw(recipe, np.random.default_rng([recipe.seed, _COPIES, *words]))
 
     name = f"synthetic({recipe.alpha:g},{recipe.beta:g})"
     return Federation(train, held, test, resampled=resampled, name=name)
