@@ -49,7 +49,7 @@ def simulate(
         rounds: how many rounds to play.
         epsilon: the law's share of the data that may be silenced in a round; left out for adversaries without the law.
         seeds: one independent run each, all computed together. The same seed gives the same samples, batches and
-            silences to every algorithm, and the same numbers, bit for bit, every time.
+            silences to every algorithm; the same seeds on the same devices give the same numbers, bit for bit.
         evaluate_every: rounds between two evaluations; round 0 and the last one are always evaluated.
         watch: called with the round and its metrics (one number a seed) after each evaluation.
 
