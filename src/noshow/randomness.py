@@ -1,6 +1,6 @@
 """Where randomness comes from: keys are functions of (seed, round, purpose), never of call order.
 
-So two algorithms with one seed see the same samples, batches and silences, and a resumed run is the same run.
+So two algorithms with one seed see the same samples, batches and silences.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def run_key(seed: int | Array, purpose: Purpose) -> Key:
     return jax.random.fold_in(jax.random.key(seed), 2**31 + purpose)
 
 
-FEISTEL_ROUNDS = 8
+FEISTEL_ROUNDS = 16
+"""8 leave a bias on small grids that a chi-square test sees in a million draws of 2 from 5; 16 leave none."""
 
 
 def without_replacement(key: Key, n: int | Array, k: int) -> Array:
