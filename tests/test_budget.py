@@ -87,5 +87,19 @@ def test_fewest_responders() -> None:
     assert budget.fewest_responders(10**6, 3, sizes) == 1  # never the last one
 
 
+@given(rounds())
+@settings(max_examples=200, deadline=None)
+def test_what_the_law_allows_never_reads_as_more_than_epsilon(
+    case: tuple[np.ndarray, np.ndarray, np.ndarray, float, int],
+) -> None:
+    sizes, ids, _, epsilon, _ = case
+    most = budget.limit(epsilon, len(ids), sizes)
+    assert budget.used_fraction(np.array(most), len(ids), sizes) <= epsilon
+
+
+def test_seven_of_ten_equal_clients_read_as_seven_tenths() -> None:
+    assert budget.used_fraction(np.array(7 * 54), 10, np.full(100, 54)).item() == 0.7
+
+
 def test_used_fraction() -> None:
     assert budget.used_fraction(np.array([0, 30]), 2, np.array([10, 20, 30])).tolist() == [0.0, 0.75]

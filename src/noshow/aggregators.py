@@ -5,6 +5,8 @@ Weights need not sum to one; every rule divides by their sum. Distances are over
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -39,7 +41,7 @@ def geometric_median(iterations: int = 8, smoothing: float = 0.1) -> Aggregator:
         True
     """
     require(iterations >= 1, f"iterations is {iterations}: give 1 or more")
-    require(smoothing > 0, f"smoothing is {smoothing}: give a number above zero")
+    require(math.isfinite(smoothing) and smoothing > 0, f"smoothing is {smoothing}: give a number above zero")
 
     def aggregate(points: Points, weights: Weights, key: Key) -> Vector:
         def pull(_: Array, v: Vector) -> Vector:
@@ -72,8 +74,7 @@ def centered_clip(radius: float = 100.0, iterations: int = 3) -> Aggregator:
         def pull(_: Array, v: Vector) -> Vector:
             away = points - v
             distance = jnp.linalg.norm(away, axis=1)
-            # radius / max(distance, radius) is min(1, radius / distance) without a division by zero.
-            return v + (share * radius / jnp.maximum(distance, radius)) @ away
+            return v + (share * jnp.where(distance > radius, radius / distance, 1.0)) @ away
 
         return lax.fori_loop(0, iterations, pull, jnp.zeros_like(points[0]))
 

@@ -85,5 +85,6 @@ def used_fraction(silenced_examples: np.ndarray, sampled: int, sizes: np.ndarray
         >>> used_fraction(np.array([10, 20]), sampled=4, sizes=np.full(8, 10)).tolist()
         [0.25, 0.5]
     """
-    expected = sampled * float(np.sum(sizes, dtype=np.int64)) / len(sizes)
-    return np.asarray(silenced_examples, np.float64) / expected
+    # Whole numbers above and below the line: one rounding, so that epsilon_t never passes epsilon in the last bit.
+    above = np.asarray(silenced_examples, np.int64) * len(sizes)
+    return above / (sampled * np.sum(sizes, dtype=np.int64))

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 from jax import lax
 
@@ -50,7 +52,7 @@ def prox(mu: float, steps: int = 10, momentum: float = 0.9, damping: float | Non
         >>> import noshow as ns
         >>> client = ns.clients.prox(mu=0.1, steps=10)
     """
-    require(mu >= 0, f"mu is {mu}: give zero or more")
+    require(math.isfinite(mu) and mu >= 0, f"mu is {mu}: give zero or more")
     require(steps >= 1, f"steps is {steps}: a client takes 1 step or more")
     new_share = _damping(momentum, damping)
 
@@ -92,5 +94,8 @@ def _damping(momentum: float, damping: float | None) -> float:
     require(0 <= momentum < 1, f"momentum is {momentum}: give a number from 0 up to, but not including, 1")
     if damping is None:
         return 1.0 - momentum
-    require(damping > 0, f"damping is {damping}: give a number above zero, or leave it out for 1 - momentum")
+    require(
+        math.isfinite(damping) and damping > 0,
+        f"damping is {damping}: give a number above zero, or leave it out for 1 - momentum",
+    )
     return damping

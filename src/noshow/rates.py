@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from noshow.contracts import Rate
-from noshow.errors import require
+from noshow.errors import NoshowError, require
 
 
 def constant(rate: float) -> Rate:
@@ -70,7 +70,7 @@ def curve(rate: Rate, rounds: int) -> np.ndarray:
     values = np.array([float(rate(t)) for t in range(rounds)], np.float32)
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
-        require(False, f"the rate is {values[bad[0]]} in round {bad[0]}: rates must be finite and above zero")
+        raise NoshowError(f"the rate is {values[bad[0]]} in round {bad[0]}: rates must be finite and above zero")
     return values
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 
 from noshow.contracts import Aggregator, Array, Memory, Replies, Server, Vector
@@ -36,7 +38,10 @@ def amplify(beta: float | None = None) -> Server:
         >>> import noshow as ns
         >>> server = ns.servers.amplify(beta=10)
     """
-    require(beta is None or beta >= 1, f"beta is {beta}: the paper's amplification takes 1 or more")
+    require(
+        beta is None or (math.isfinite(beta) and beta >= 1),
+        f"beta is {beta}: the paper's amplification takes 1 or more",
+    )
 
     def step(state: Memory, theta: Vector, replies: Replies, rate: Array) -> tuple[Memory, Vector]:
         gain = replies.clients / replies.sampled if beta is None else beta
