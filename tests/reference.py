@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -51,7 +50,6 @@ class Problem:
 class Choices:
     """What happened in each round of the engine's run."""
 
-    sampled: list[list[int]]
     responders: list[list[int]]
     shuffles: list[list[int]]  # point i goes to place shuffles[t][i]
 
@@ -68,7 +66,6 @@ class Hyper:
     damping: float = 0.1
     beta: float = 1.0
     radius: float = 100.0
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 def train(problem: Problem, hyper: Hyper, choices: Choices) -> np.ndarray:

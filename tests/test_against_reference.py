@@ -81,7 +81,6 @@ def test_engine_agrees_with_the_slow_program(name: str, batches: str, model: ns.
         batch=lambda t, client, step: rows(federation, t, client, step),
     )
     choices = Choices(
-        sampled=call.sampled[0].tolist(),
         responders=[call.responders(0, t).tolist() for t in range(ROUNDS)],
         shuffles=[shuffle(t) for t in range(ROUNDS)],
     )

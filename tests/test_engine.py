@@ -160,10 +160,21 @@ def test_silenced_clients_train_only_if_the_adversary_must_see_them(sees: bool) 
 
 
 def test_a_silenced_clients_memory_does_not_move() -> None:
-    """With everybody silent after they were sampled, momenta stay zero; MIFA's and GM's models never leave theta_0."""
-    for algorithm in (NINE[4], NINE[5]):
-        history = play(algorithm, ns.adversaries.random_response(0.0), epsilon=None)
-        assert np.all(flat(history) == 0)
+    """The only client's momentum, by hand: it answers in rounds 0 and 2, and round 1 leaves no trace."""
+    x = np.array([[1.0], [3.0]], np.float32)
+    model = ns.Model(
+        lambda key: jnp.zeros(1), lambda w, batch: (0.5 * jnp.square(batch - w)[:, 0], jnp.zeros(len(batch)))
+    )
+    in_round_one = ns.Adversary(
+        lambda state, key, scene: jnp.where(scene.t == 1, 0.0, -jnp.inf)[None], lawful=False, name="in_round_one"
+    )
+    algorithm = ns.Algorithm(ns.clients.momentum(0.9), ns.servers.average(), ns.rates.constant(1.0))
+    history = ns.simulate(ns.Federation.from_clients([x], test=x), model, algorithm, in_round_one, sampled=1, rounds=3)
+    assert history.roll_call.answered[0, :, 0].tolist() == [True, False, True]
+    first = 0.1 * (0.0 - 2.0)  # m = 0.9 * 0 + 0.1 g, g = theta - mean(x)
+    theta = 0.0 - first
+    second = 0.9 * first + 0.1 * (theta - 2.0)
+    np.testing.assert_allclose(flat(history), [theta - second], rtol=1e-6)
 
 
 def plain_metrics(params: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -242,6 +253,7 @@ def test_the_number_of_devices_does_not_matter(batches: str) -> None:
         ({"sampled": 13}, "sampled is 13, but there are 12 clients"),
         ({"sampled": 0}, "sampled is 0"),
         ({"rounds": -1}, "rounds is -1"),
+        ({"rounds": 2**31}, "rounds is 2147483648"),
         ({"evaluate_every": 0}, "evaluate_every is 0"),
         ({"seeds": []}, "seeds is empty"),
         ({"seeds": [1, 1]}, "repeat"),
@@ -293,6 +305,19 @@ def smallest_first() -> ns.Adversary:
         ),
         (
             ns.Algorithm(
+                ns.Client(
+                    lambda local, theta, memory, rate: ns.Work(theta, memory[:2]),
+                    lambda d, clients: jnp.zeros((clients, 7)),
+                ),
+                ns.servers.average(),
+                ns.rates.constant(1.0),
+                "forgetful",
+            ),
+            smallest_first(),
+            r"the client of 'forgetful' keeps a memory of shape \(2,\), but its `init` made \(7,\)",
+        ),
+        (
+            ns.Algorithm(
                 ns.Client(lambda local, theta, memory, rate: theta),  # type: ignore[arg-type, return-value]
                 ns.servers.average(),
                 ns.rates.constant(1.0),
@@ -312,10 +337,37 @@ def smallest_first() -> ns.Adversary:
             r"the server of 'wide' returned shape \[12, 15\]: it must be \[15\]",
         ),
     ],
-    ids=["adversary", "client", "bare reply", "aggregator"],
+    ids=["adversary", "client", "memory", "bare reply", "aggregator"],
 )
 def test_a_part_that_returns_the_wrong_shape_is_named(
     algorithm: ns.Algorithm, adversary: ns.Adversary, sentence: str
 ) -> None:
     with pytest.raises(ns.NoshowError, match=sentence):
         play(algorithm, adversary)
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (ns.models.logistic(features=5, classes=3), "the model 'logistic' cannot read the data of 'small': "),
+        (ns.models.logistic(features=4, classes=2), "classes is 2, but 'small' has labels from 0 to 2"),
+        (
+            ns.Model(lambda key: jnp.zeros(3), lambda w, batch: (jnp.zeros(()), jnp.zeros(())), "mean"),
+            r"the model 'mean' returned shapes \[\[\], \[\]\] for one example",
+        ),
+    ],
+    ids=["features", "classes", "shapes"],
+)
+def test_a_model_that_cannot_serve_the_data_is_told(model: ns.Model, sentence: str) -> None:
+    with pytest.raises(ns.NoshowError, match=sentence) as caught:
+        ns.simulate(small_federation(), model, NINE[0], sampled=3, rounds=2)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_epsilon_is_told_before_the_adversary_prepares() -> None:
+    def never(key: jax.Array, federation: ns.Federation, model: ns.Model) -> None:
+        raise AssertionError("prepared in vain")
+
+    adversary = ns.Adversary(lambda state, key, scene: scene.weights, never)
+    with pytest.raises(ns.NoshowError, match="epsilon is 2"):
+        play(NINE[0], adversary, epsilon=2.0)

@@ -51,7 +51,13 @@ def test_without_resampled_there_is_no_copy() -> None:
     ("make", "sentence"),
     [
         (lambda: ns.Federation.from_clients([], test=clients(1)[0]), "at least one client"),
-        (lambda: ns.Federation.from_clients(clients(2, 0), test=clients(1)[0]), r"client \[1\] holds no examples"),
+        (lambda: ns.Federation.from_clients(clients(2, 0), test=clients(1)[0]), "client 1 holds no examples"),
+        (
+            lambda: ns.Federation.from_clients(
+                [(np.zeros((3, 2)), np.zeros(2)), (np.zeros((2, 2)), np.zeros(3))], test=clients(1)[0]
+            ),
+            r"the arrays of client 0 hold \[2, 3\] examples",
+        ),
         (lambda: ns.Federation(clients(3)[0], np.array([1, 1]), clients(1)[0]), "sizes sum to 2"),
         (lambda: ns.Federation.from_clients(clients(3), test=(np.zeros((0, 2)), np.zeros(0))), "test data"),
         (lambda: ns.Federation.from_clients(clients(3), test=clients(1)[0], batches="some"), "batches is 'some'"),
@@ -136,7 +142,9 @@ class TestSynthetic:
         copy = ns.datasets.synthetic(clients=3, sizes=50).drawing("step", 7).resample(jax.random.key(0))
         assert (copy.batches, copy.batch_size) == ("step", 7)
 
-    @pytest.mark.parametrize("settings", [{"alpha": -1}, {"beta": -1}, {"clients": 0}, {"sizes": 1}])
+    @pytest.mark.parametrize(
+        "settings", [{"alpha": -1}, {"beta": -1}, {"clients": 0}, {"clients": 10**12}, {"sizes": 1}]
+    )
     def test_bad_settings(self, settings: dict[str, float]) -> None:
         with pytest.raises(ns.NoshowError, match=next(iter(settings))):
             ns.datasets.synthetic(**settings)  # type: ignore[arg-type]

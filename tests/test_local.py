@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import noshow as ns
-from noshow.local import ClientData, Drawing, draw_batch, holdings, step_key
+from noshow.local import ClientData, draw_batch, drawing, holdings, step_key
 from noshow.parameters import flat_losses, unraveller
 
 
 def objective(federation: ns.Federation, model: ns.Model, client: int, tile: int = 16, seed: int = 0) -> ClientData:
-    drawing = Drawing(federation.batches, federation.batch_size or 0, tile)
     arrays = jax.tree.map(jnp.asarray, holdings(federation))
-    return ClientData(flat_losses(model, unraveller(model)), drawing, arrays, jnp.asarray(client), jax.random.key(seed))
+    losses = flat_losses(model, unraveller(model))
+    return ClientData(losses, drawing(federation, tile), arrays, jnp.asarray(client), jax.random.key(seed))
 
 
 @pytest.mark.parametrize("tile", [1, 7, 16, 128, 10**6])
@@ -55,3 +55,40 @@ def test_round_keeps_its_batch_and_step_does_not(federation: ns.Federation, mode
     fresh = objective(federation.drawing("step", 9), model, client)
     assert float(kept.loss(theta, 0)) == float(kept.loss(theta, 1))
     assert float(fresh.loss(theta, 0)) != float(fresh.loss(theta, 1))
+
+
+def test_a_neighbours_nan_stays_with_the_neighbour(model: ns.Model) -> None:
+    """A tile of 16 rows that starts in a client of 5 reaches into the next one's data."""
+    sound = (np.ones((5, 4), np.float32), np.zeros(5, np.int32))
+    broken = (np.full((40, 4), np.nan, np.float32), np.zeros(40, np.int32))
+    theta = jnp.linspace(-1, 1, 15)
+    alone = objective(ns.Federation.from_clients([sound], test=sound), model, 0)
+    for clients, place in (([sound, broken], 0), ([broken, sound], 1)):
+        beside = objective(ns.Federation.from_clients(clients, test=sound), model, place)
+        np.testing.assert_allclose(beside.loss(theta), alone.loss(theta), rtol=1e-6)
+        np.testing.assert_allclose(beside.gradient(theta), alone.gradient(theta), rtol=1e-5)
+
+
+def test_no_batch_is_longer_than_the_largest_client(federation: ns.Federation) -> None:
+    assert drawing(federation.drawing("step", 10**6), 16).batch_size == federation.held.max()
+
+
+@pytest.mark.parametrize("batches", ["full", "round"])
+def test_rows_are_read_before_the_model_sees_them(federation: ns.Federation, model: ns.Model, batches: str) -> None:
+    """The same data as row numbers into shared arrays: same losses."""
+    plain = federation.drawing(batches, 9)  # type: ignore[arg-type]
+    rows = np.arange(len(plain.data[1]), dtype=np.int32)
+    stored = ns.Federation(
+        rows,
+        plain.held,
+        rows[:3],
+        plain.batches,
+        plain.batch_size,
+        shared=plain.data,
+        read=lambda shared, rows: jax.tree.map(lambda leaf: leaf[rows], shared),
+    )
+    theta = jnp.linspace(-1, 1, 15)
+    for client in (0, 5):
+        one, other = objective(plain, model, client), objective(stored, model, client)
+        np.testing.assert_allclose(one.gradient(theta), other.gradient(theta), rtol=1e-6)
+        assert all(map(np.array_equal, plain.of_client(client), stored.of_client(client)))

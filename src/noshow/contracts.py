@@ -48,7 +48,8 @@ class Model(NamedTuple):
 
     `measure(params, batch)` returns two arrays of one entry an example: its loss, and 1.0 where the
     prediction is right (0.0 where it is wrong). One entry an example, not a mean, so that the engine can
-    weight ragged batches exactly.
+    weight ragged batches exactly. `check(federation)` raises if the model cannot serve this federation's data,
+    before anything runs.
 
     Example:
         >>> import jax.numpy as jnp, noshow as ns
@@ -60,10 +61,13 @@ class Model(NamedTuple):
     init: Callable[[Key], Params]
     measure: Callable[[Params, Batch], tuple[Array, Array]]
     name: str = "model"
+    check: Callable[[Any], None] = lambda federation: None
 
 
 class LocalData(Protocol):
     """A client's own objective l_{i,t} in this round; batches are drawn behind it (see `noshow.local`).
+
+    Ask it for gradients: `jax.grad` cannot go through `loss` where clients use their full batches.
 
     Example:
         >>> import noshow as ns

@@ -12,11 +12,11 @@ from jax import lax
 
 from noshow import budget, devices
 from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Vector
-from noshow.errors import require
+from noshow.errors import NoshowError, require
 from noshow.evaluate import Exam, Metrics, evaluate, exam
 from noshow.federation import Federation
 from noshow.history import History, RollCall
-from noshow.local import Drawing, holdings
+from noshow.local import drawing, holdings
 from noshow.parameters import first_model, unraveller
 from noshow.randomness import Purpose, run_key
 from noshow.rates import curve
@@ -69,14 +69,13 @@ def simulate(
 
     begun = time.perf_counter()
     adversary = adversary or nobody()
-    check(federation, adversary, sampled, rounds, epsilon, seeds, evaluate_every)
-    prepared = prepare(adversary, federation, model, seeds)
+    check(federation, model, adversary, sampled, rounds, epsilon, seeds, evaluate_every)
     setting = _setting(federation, model, algorithm, adversary, sampled, epsilon or 0.0, len(seeds))
     rates = curve(algorithm.rate, max(rounds, 1))
+    prepared = prepare(adversary, federation, model, seeds)
     run = _Run(setting, federation, prepared, seeds, rates, min(evaluate_every, LONGEST_CHUNK))
-    compiled = time.perf_counter()
-
     times, metrics, records = [0], [run.evaluate()], []
+    compiled = time.perf_counter()
     if watch:
         watch(0, metrics[0])
     while run.t < rounds:
@@ -141,16 +140,16 @@ class _Run:
 
         def examine(theta: Array, inputs: Inputs, exam: Exam) -> Metrics:
             def one(theta: Vector) -> Metrics:
-                data, tile = inputs.holdings.data, setting.drawing.tile
-                return evaluate(setting.model, setting.unravel, data, exam, theta, tile, setting.devices)
+                return evaluate(
+                    setting.model, setting.unravel, setting.drawing, inputs.holdings, exam, theta, setting.devices
+                )
 
             return lax.map(one, theta)
 
         number = devices.everywhere(np.int32(0), mesh)
         playing = jax.jit(devices.on_each(play, mesh), donate_argnums=0)
         self._play = playing.lower(self.state, self._inputs, number, number).compile()
-        examining = jax.jit(devices.on_each(examine, mesh))
-        self._examine = examining.lower(self.state.theta, self._inputs, self._exam).compile()
+        self._examine = jax.jit(devices.on_each(examine, mesh))
         self._number = lambda value: devices.everywhere(np.int32(value), mesh)
 
     def play(self, most: int) -> Record:
@@ -190,15 +189,20 @@ def _setting(
     seeds: int,
 ) -> Setting:
     limit = budget.limit(epsilon, sampled, federation.sizes) if adversary.lawful else None
-    drawing = Drawing(federation.batches, federation.batch_size or 0, devices.rows_per_tile())
-    trained = (
-        sampled
-        if adversary.sees_replies or limit is None
-        else budget.fewest_responders(limit, sampled, federation.sizes)
-    )
-    # A CPU device takes one client at a time, so that each costs only its own size; an accelerator many at once.
-    width = 1 if devices.on_cpu() else trained * seeds
-    return Setting(model, algorithm, adversary, drawing, unraveller(model), sampled, limit, width, 1, None)
+    drawn = drawing(federation, devices.rows_per_tile())
+    width = 1 if devices.on_cpu() else seeds * _clients_at_once(federation, adversary, sampled, limit)
+    return Setting(model, algorithm, adversary, drawn, unraveller(model), sampled, limit, width, 1, None)
+
+
+def _clients_at_once(federation: Federation, adversary: Adversary, sampled: int, limit: int | None) -> int:
+    """Clients of a seed that an accelerator trains side by side. (A CPU device takes one after the other.)
+
+    A block of full batches lasts as long as its largest client: all at once is best. Drawn batches are alike, and
+    every place in a block costs: there, as many as will answer at least.
+    """
+    if adversary.sees_replies or limit is None or federation.batches == "full":
+        return sampled
+    return budget.fewest_responders(limit, sampled, federation.sizes)
 
 
 def _first_state(setting: Setting, clients: int, seeds: np.ndarray) -> State:
@@ -232,6 +236,7 @@ def _roll_call(
 
 def check(
     federation: Federation,
+    model: Model,
     adversary: Adversary,
     sampled: int,
     rounds: int,
@@ -245,11 +250,12 @@ def check(
         1 <= sampled <= clients,
         f"sampled is {sampled}, but there are {clients} clients: give a number from 1 to {clients}",
     )
-    require(rounds >= 0, f"rounds is {rounds}: give zero or more")
+    require(0 <= rounds < 2**31, f"rounds is {rounds}: give a number from 0 to 2^31 - 1")
     require(evaluate_every >= 1, f"evaluate_every is {evaluate_every}: give 1 round or more")
     require(len(seeds) > 0, "seeds is empty: give at least one")
     require(len(set(seeds)) == len(seeds), f"seeds {list(seeds)} repeat: give each seed once")
     require(all(0 <= seed < 2**32 for seed in seeds), f"seeds {list(seeds)}: give whole numbers from 0 to 2^32 - 1")
+    _check_model(model, federation)
     adversary.check(federation)
     if adversary.lawful:
         require(
@@ -257,4 +263,25 @@ def check(
             f"the adversary {adversary.name!r} acts under the law: give epsilon, from 0 up to, but not including, 1",
         )
     else:
-        require(epsilon is None, f"the adversary {adversary.name!r} acts with the law off: leave epsilon out")
+        require(
+            epsilon is None,
+            f"the adversary {adversary.name!r} acts with the law off: leave epsilon out, or set it to 'off'",
+        )
+
+
+def _check_model(model: Model, federation: Federation) -> None:
+    """Raise unless the model can read the federation's examples."""
+    model.check(federation)
+    rows = jax.tree.map(lambda leaf: leaf[:1], federation.data)
+    try:
+        params = jax.eval_shape(model.init, jax.random.key(0))
+        batch = jax.eval_shape(federation.read, federation.shared, rows)
+        found = [jnp.shape(column) for column in jax.eval_shape(model.measure, params, batch)]
+    except (TypeError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise NoshowError(f"the model {model.name!r} cannot read the data of {federation.name!r}: {reason}") from None
+    require(
+        found == [(1,), (1,)],
+        f"the model {model.name!r} returned shapes {[list(shape) for shape in found]} for one example: "
+        "`measure` returns one loss and one 1.0 or 0.0 an example",
+    )

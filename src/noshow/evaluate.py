@@ -12,7 +12,7 @@ from jax import lax
 from noshow.contracts import Array, Batch, Model, Numbers, Vector
 from noshow.devices import AXIS
 from noshow.federation import Federation, aligned
-from noshow.local import share_of_rows, sum_over_tiles
+from noshow.local import Drawing, Holdings, share_of_rows, sum_over_tiles
 from noshow.parameters import Unravel
 
 
@@ -37,23 +37,27 @@ def exam(federation: Federation) -> Exam:
 
 
 def evaluate(
-    model: Model, unravel: Unravel, data: Batch, exam: Exam, theta: Vector, tile: int, devices: int
+    model: Model, unravel: Unravel, drawing: Drawing, holdings: Holdings, exam: Exam, theta: Vector, devices: int
 ) -> Metrics:
     """Metrics of one model; each device reads every `devices`-th tile."""
     params = unravel(theta)
+    tile = drawing.tile
+
+    def measure(stored: Batch) -> tuple[Array, Array]:
+        return model.measure(params, drawing.read(holdings.shared, stored))
 
     def train(batch: tuple[Batch, Array], inside: Array) -> Array:
         examples, shares = batch
-        losses, _ = model.measure(params, examples)
+        losses, _ = measure(examples)
         return jnp.dot(inside * shares, losses)
 
     def test(batch: Batch, inside: Array) -> Array:
-        losses, correct = model.measure(params, batch)
+        losses, correct = measure(batch)
         return jnp.stack([jnp.dot(inside, losses), jnp.dot(inside, correct)])
 
     tested = jax.tree.leaves(exam.test)[0].shape[0]
     rows = share_of_rows(0, exam.shares.shape[0], tile, devices)
-    train_loss = sum_over_tiles(train, (data, exam.shares), rows, tile)
+    train_loss = sum_over_tiles(train, (holdings.data, exam.shares), rows, tile)
     sums = sum_over_tiles(test, exam.test, share_of_rows(0, tested, tile, devices), tile) / tested
     if devices > 1:
         train_loss, sums = lax.psum((train_loss, sums), AXIS)

@@ -18,6 +18,13 @@ from noshow.errors import NoshowError, require
 
 Batches = Literal["round", "step", "full"]
 """How a client draws: one batch a round, a fresh batch every local step, or its whole data set."""
+Shared = Any
+"""Arrays that all rows refer to, such as a text; `None` if rows stand for themselves."""
+
+
+def as_stored(shared: Shared, rows: Batch) -> Batch:
+    """The `read` of federations whose rows are what the model sees."""
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +32,16 @@ class Federation:
     """The clients of a federation and the data they hold.
 
     Args:
-        data: a pytree of arrays, e.g. `(x, y)`; the first axis counts examples, client after client.
+        data: a pytree of arrays, e.g. `(x, y)`; the first axis counts examples, client after client. What is stored
+            may be compact, such as bytes of images or places in a text: `read` makes of it what the model sees.
         held: how many examples each client holds [M].
         test: held-out examples of the whole federation, a pytree like `data`.
         batches: how clients draw; see `drawing`.
         batch_size: examples a client draws a round (`"round"`) or a step (`"step"`); unused by `"full"`.
         resampled: makes an independent copy: the same client distributions, new draws (`resample`).
         name: for tables and figures.
+        shared: arrays that all rows refer to, such as a text, kept once.
+        read: `read(shared, rows)` turns stored rows into the batch that the model sees, in the compiled program.
 
     Example:
         >>> import numpy as np, noshow as ns
@@ -48,6 +58,8 @@ class Federation:
     batch_size: int | None = None
     resampled: Callable[[Key], Federation] | None = None
     name: str = "federation"
+    shared: Shared = None
+    read: Callable[[Shared, Batch], Batch] = as_stored
 
     def __post_init__(self) -> None:
         require(
@@ -56,6 +68,7 @@ class Federation:
         object.__setattr__(self, "held", _sizes(self.held))
         object.__setattr__(self, "data", jax.tree.map(aligned, self.data))
         object.__setattr__(self, "test", jax.tree.map(aligned, self.test))
+        object.__setattr__(self, "shared", jax.tree.map(aligned, self.shared))
         counts = {len(leaf) for leaf in jax.tree.leaves(self.data)}
         total = int(self.held.sum())
         require(
@@ -74,7 +87,7 @@ class Federation:
     def from_clients(cls, clients: Sequence[Batch], test: Batch, **settings: Any) -> Federation:
         """A federation from a list of each client's data, e.g. `[(x_0, y_0), (x_1, y_1), …]`."""
         require(len(clients) > 0, "a federation needs at least one client")
-        held = [len(jax.tree.leaves(data)[0]) for data in clients]
+        held = [_length(data, f"client {i}") for i, data in enumerate(clients)]
         data = jax.tree.map(lambda *leaves: np.concatenate(leaves), *clients)
         return cls(data, np.array(held), test, **settings)
 
@@ -120,16 +133,22 @@ class Federation:
         return self.resampled(key)
 
     def of_client(self, client: int) -> Batch:
-        """The examples of one client."""
+        """The examples of one client, as the model sees them."""
         start, stop = self.offsets[client], self.offsets[client] + self.held[client]
-        return jax.tree.map(lambda leaf: leaf[start:stop], self.data)
+        return self.read(self.shared, jax.tree.map(lambda leaf: leaf[start:stop], self.data))
+
+
+def _length(batch: Batch, whose: str) -> int:
+    lengths = sorted({len(leaf) for leaf in jax.tree.leaves(batch)})
+    require(len(lengths) == 1, f"the arrays of {whose} hold {lengths} examples: give each the same number")
+    return lengths[0]
 
 
 def _sizes(held: Any) -> np.ndarray:
     held = np.asarray(held)
     require(held.ndim == 1 and held.size > 0, "a federation needs a list of its clients' sizes, one or more")
     empty = np.flatnonzero(held < 1)
-    require(empty.size == 0, f"client {empty[:1]} holds no examples: leave such clients out")
+    require(empty.size == 0, f"client {empty[0] if empty.size else None} holds no examples: leave such clients out")
     require(int(held.sum(dtype=np.int64)) < 2**31, "more than 2^31 examples in one federation: split it")
     return held.astype(np.int32)
 

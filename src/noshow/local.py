@@ -15,7 +15,7 @@ from jax import lax
 
 from noshow.contracts import Array, Batch, Key, Numbers, Vector, Weights
 from noshow.devices import AXIS
-from noshow.federation import Batches, Federation
+from noshow.federation import Batches, Federation, Shared
 from noshow.randomness import without_replacement
 
 Losses = Callable[[Vector, Batch], Array]
@@ -26,6 +26,7 @@ class Holdings(NamedTuple):
     """A federation's arrays on the device. They are arguments of the compiled program, never constants in it."""
 
     data: Batch
+    shared: Shared
     offsets: Numbers
     held: Numbers
     sizes: Numbers
@@ -34,7 +35,14 @@ class Holdings(NamedTuple):
 
 def holdings(federation: Federation) -> Holdings:
     """The arrays that clients read."""
-    return Holdings(federation.data, federation.offsets, federation.held, federation.sizes, federation.weights)
+    return Holdings(
+        federation.data,
+        federation.shared,
+        federation.offsets,
+        federation.held,
+        federation.sizes,
+        federation.weights,
+    )
 
 
 class Drawing(NamedTuple):
@@ -43,6 +51,13 @@ class Drawing(NamedTuple):
     batches: Batches
     batch_size: int
     tile: int
+    read: Callable[[Shared, Batch], Batch]
+
+
+def drawing(federation: Federation, tile: int) -> Drawing:
+    """How this federation's clients draw; no batch is longer than the largest client's data."""
+    longest = min(federation.batch_size or 0, int(federation.held.max()))
+    return Drawing(federation.batches, longest, tile, federation.read)
 
 
 def draw_batch(held: Array, batch_size: int, key: Key) -> tuple[Array, Weights]:
@@ -67,6 +82,7 @@ class ClientData:
         self._losses = losses
         self._drawing = drawing
         self._data = holdings.data
+        self._shared = holdings.shared
         self._offset = holdings.offsets[client]
         self._held = holdings.held[client]
         self._key = key
@@ -82,6 +98,9 @@ class ClientData:
     def _weighted(self, theta: Vector, batch: Batch, weights: Weights) -> Array:
         return jnp.dot(weights, self._losses(theta, batch))
 
+    def _read(self, rows: Batch) -> Batch:
+        return self._drawing.read(self._shared, rows)
+
     def _over_batch(
         self, function: Callable[[Vector, Batch, Weights], Array], theta: Vector, step: int | Array
     ) -> Array:
@@ -89,7 +108,10 @@ class ClientData:
             share = 1.0 / self._held.astype(jnp.float32)
             rows = share_of_rows(self._offset, self._offset + self._held, self._drawing.tile, self._sharers)
             total = sum_over_tiles(
-                lambda batch, inside: function(theta, batch, inside * share), self._data, rows, self._drawing.tile
+                lambda stored, inside: function(theta, self._read(stored), inside * share),
+                self._data,
+                rows,
+                self._drawing.tile,
             )
             return total if self._sharers == 1 else lax.psum(total, AXIS)
         return function(theta, *(self._draw(step) if self._batch is None else self._batch))
@@ -98,7 +120,7 @@ class ClientData:
         key = step_key(self._key, self._drawing.batches, step)
         chosen, weights = draw_batch(self._held, self._drawing.batch_size, key)
         rows = self._offset + chosen
-        return jax.tree.map(lambda leaf: leaf[rows], self._data), weights
+        return self._read(jax.tree.map(lambda leaf: leaf[rows], self._data)), weights
 
 
 class RowRange(NamedTuple):
@@ -117,23 +139,29 @@ def share_of_rows(start: Array | int, stop: Array | int, tile: int, sharers: int
 def sum_over_tiles(function: Callable[[Batch, Weights], Array], data: Batch, rows: RowRange, tile: int) -> Array:
     """Sum of function(tile, inside) over the tiles that cover a range of rows, `inside` being 1 on its rows, else 0.
 
-    A loop over the range's own tiles: the cost follows the client's own size, with no padding in memory.
+    A loop over the range's own tiles: the cost follows the client's own size, with no padding in memory. Rows of a
+    tile outside the range repeat one inside: a neighbour's NaN, even times 0, would be NaN.
     """
     total = jax.tree.leaves(data)[0].shape[0]
     width = min(tile, total)
 
-    def read(first: Array) -> tuple[Batch, Weights]:
+    def tile_at(first: Array) -> tuple[Batch, Weights]:
         start = jnp.minimum(first, total - width)
         here = start + jnp.arange(width)
         inside = (here >= first) & (here < rows.stop)
-        batch = jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, start, width), data)
-        return batch, inside.astype(jnp.float32)
+
+        def own_rows(leaf: Array) -> Array:
+            block = lax.dynamic_slice_in_dim(leaf, start, width)
+            within = inside.reshape(-1, *[1] * (leaf.ndim - 1))
+            return jnp.where(within, block, lax.dynamic_index_in_dim(leaf, first))
+
+        return jax.tree.map(own_rows, data), inside.astype(jnp.float32)
 
     def add(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         first, so_far = carry
-        return first + tile * rows.stride, jax.tree.map(jnp.add, so_far, function(*read(first)))
+        return first + tile * rows.stride, jax.tree.map(jnp.add, so_far, function(*tile_at(first)))
 
     start = jnp.asarray(rows.start, jnp.int32)
-    shape = jax.eval_shape(lambda: function(*read(start)))
+    shape = jax.eval_shape(lambda: function(*tile_at(start)))
     zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)
     return lax.while_loop(lambda carry: carry[0] < rows.stop, add, (start, zero))[1]

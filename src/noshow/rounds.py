@@ -1,4 +1,4 @@
-"""One round, as a pure function: sample → silence → work → reply → aggregate → record.
+"""One round, as a pure function: sample → silence → train → aggregate, and a record of it.
 
 Nothing else in noshow knows about rounds; `noshow.engine` only repeats this one.
 """
@@ -113,6 +113,12 @@ def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array,
         work = setting.algorithm.client.reply(local, state.theta[row], memory, rate)
         require(isinstance(work, Work), f"the client of {setting.algorithm.name!r} must return noshow.Work(reply, …)")
         _shaped(work.reply, state.theta.shape[1:], f"the client of {setting.algorithm.name!r}", "number a parameter")
+        kept, given = jax.tree.map(jnp.shape, work.memory), jax.tree.map(jnp.shape, memory)
+        require(
+            kept == given,
+            f"the client of {setting.algorithm.name!r} keeps a memory of shape {kept}, but its `init` made {given}: "
+            "return a memory like the one that came in",
+        )
         # What nobody looks at is not worked out, nor carried between devices.
         return work if looked_at else work._replace(gradients=None)
 

@@ -72,13 +72,14 @@ def shadow(
     def init(key: Key, federation: Federation, model: Model) -> Memory:
         if indifferent:
             return jnp.zeros(federation.clients)
+        first, second = (federation.clients, 0) if candidates == "all" else candidates
         known = played.setdefault(federation, {})
         name = (model, tuple(np.asarray(jax.random.key_data(key)).ravel().tolist()))
         if name not in known:
             copy = federation.resample(key)
             by_fedavg = _changes(copy, model, fedavg, _gradient_norms, rounds, key)
-            by_cclip = _changes(copy, model, cclip, _reply_norms, rounds, key)
-            known[name] = jnp.asarray(_values(by_fedavg, by_cclip, candidates, order), jnp.float32)
+            by_cclip = _changes(copy, model, cclip, _reply_norms, rounds, key) if second else np.zeros(len(by_fedavg))
+            known[name] = jnp.asarray(_values(by_fedavg, by_cclip, first, second, order), jnp.float32)
         return known[name]
 
     def score(value: Memory, key: Key, scene: Scene) -> Array:
@@ -104,10 +105,9 @@ def _changes(
     return np.sum([np.abs(seen[second] - seen[first]) for first, second in pairs], axis=0)
 
 
-def _values(by_fedavg: np.ndarray, by_cclip: np.ndarray, candidates: Candidates, order: str) -> np.ndarray:
+def _values(by_fedavg: np.ndarray, by_cclip: np.ndarray, first: int, second: int, order: str) -> np.ndarray:
     """A score a client: -inf if no candidate; equal in random order; else C1 above C2, larger change higher."""
     clients = len(by_fedavg)
-    first, second = (clients, 0) if candidates == "all" else candidates
     c1 = np.argsort(-by_fedavg, kind="stable")[:first]
     others = np.setdiff1d(np.arange(clients), c1)
     c2 = others[np.argsort(-by_cclip[others], kind="stable")[:second]]

@@ -33,7 +33,8 @@ def synthetic(
 
     Client i has u_i ~ N(0, alpha) and B_i ~ N(0, beta); the entries of its W_i (10 x 60) and b_i are N(u_i, 1), those
     of its v_i N(B_i, 1). Inputs x ~ N(v_i, diag(j^-1.2)), labels y = argmax(W_i x + b_i). 90 % of a client's examples
-    train, the others test. Variances alpha and beta; the paper's Synthetic(1,1) has both at 1.
+    train, the others test. Variances alpha and beta; the paper's Synthetic(1,1) has both at 1. As u_i shifts all ten
+    logits of an example alike, alpha never changes a label: the definition is kept as published.
 
     Args:
         sizes: `"power-law"` for floor(lognormal(4, 2)) + 50 examples a client, or one number for all (balanced).
@@ -50,6 +51,8 @@ def synthetic(
     require(
         sizes == "power-law" or int(sizes) >= 2, f"sizes is {sizes}: give 'power-law' or 2 or more examples a client"
     )
+    fewest = 50 if sizes == "power-law" else int(sizes)
+    require(clients * fewest < 2**31, f"clients is {clients}: with {fewest} examples or more each, that is over 2^31")
     recipe = Recipe(alpha, beta, clients, sizes, seed)
     return _draw(recipe, np.random.default_rng([seed, _DRAWS]))
 

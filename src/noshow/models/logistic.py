@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.errors import require
+from noshow.federation import Federation, as_stored
 
 
 def logistic(features: int = 60, classes: int = 10) -> Model:
@@ -33,4 +34,13 @@ def logistic(features: int = 60, classes: int = 10) -> Model:
         losses = jax.nn.logsumexp(logits, axis=0) - jnp.where(right, logits, 0.0).sum(0)
         return losses, (jnp.argmax(logits, axis=0) == y).astype(jnp.float32)
 
-    return Model(init, measure, name="logistic")
+    def check(federation: Federation) -> None:
+        if federation.read is as_stored and isinstance(federation.data, tuple) and len(federation.data) == 2:
+            labels = federation.data[1]
+            require(
+                labels.min() >= 0 and labels.max() < classes,
+                f"classes is {classes}, but {federation.name!r} has labels from {labels.min()} to {labels.max()}: "
+                "give as many classes as the largest label plus 1",
+            )
+
+    return Model(init, measure, "logistic", check)
