@@ -122,7 +122,7 @@ def test_two_settings_of_one_algorithm_need_labels(file: Path) -> None:
     [
         ("epsilon=1.0", "epsilon is 1.0: give a number from 0 up to, but not including, 1"),
         ("epsilon=high", "epsilon is 'high': give a number"),
-        ("rounds=-1", "rounds is -1: give greater than or equal to 0"),
+        ("rounds=-1", "rounds is -1: give a number of at least 0"),
         ("rounds=2.5", "rounds is 2.5: give a whole number"),
         ("ruonds=3", "ruonds is a setting neither of the experiment nor of its algorithms: did you mean 'rounds'?"),
         ("rate=-0.1", "algorithms.fedavg.rate is -0.1: give a number above zero"),
@@ -143,7 +143,14 @@ def test_two_settings_of_one_algorithm_need_labels(file: Path) -> None:
         ("algorithms=3", "algorithms is 3: give a list, in [ ]"),
         ("data=x", "data is 'x': give a table"),
         ("data.clients.x=3", "data.clients.x: there is no such table"),
-        ("name=a/b", "name is 'a/b': use letters"),
+        ("name=a/b", "name is 'a/b': use up to 100 letters"),
+        ("setting=published", "--set setting=published: choose a setting with --setting"),
+        ("data.name=3", "data.name is 3: give one of"),
+        ("data.clients=1000000000000", "data.clients is 1000000000000"),
+        ("rounds=" + "9" * 5000, "the value is too long or too deep"),
+        ("rounds=" + "[" * 5000, "the value is too long or too deep"),
+        ("rate=inf", "algorithms.fedavg.rate is inf"),
+        ("model.classes=3", "classes is 3, but"),
         ("seeds=[]", "seeds is empty: give at least one"),
         ("seeds=[0,-1]", "seeds.1 is -1"),
         ("rounds", "--set rounds: write it as key=value"),
@@ -166,6 +173,10 @@ def test_bad_input_is_one_sentence_that_names_the_field(file: Path, change: str,
         (SMALL + "\n[extra]\n", "extra is not a setting of an experiment"),
         (SMALL.replace("[[algorithms]]", "[[algoritms]]"), "did you mean 'algorithms'?"),
         ('like = "nothing"', "like is 'nothing', which is no preset"),
+        (SMALL.replace("rounds = 3", "rounds = 3\nsettings = 3"), "settings holds something else than tables"),
+        (SMALL.replace('name = "fedavg"', 'name = ["fedavg"]'), "algorithms[0].name is ['fedavg']: give one of"),
+        (SMALL + 'label = "figure.png"', "algorithms[0].label is 'figure.png', a file of every run"),
+        (SMALL + f'label = "{"x" * 101}"', "use up to 100 letters"),
     ],
 )
 def test_bad_files(file: Path, text: str, sentence: str) -> None:
@@ -173,6 +184,38 @@ def test_bad_files(file: Path, text: str, sentence: str) -> None:
     with pytest.raises(ns.NoshowError) as caught:
         load(str(file))
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("tables", ["3", "[3]"])
+@pytest.mark.parametrize("change", ["steps=2", "algorithms.fedavg.steps=2"])
+def test_algorithms_that_are_no_tables_cannot_be_changed(file: Path, tables: str, change: str) -> None:
+    file.write_text(f"algorithms = {tables}", "utf-8")
+    with pytest.raises(ns.NoshowError, match="algorithms is no list of tables"):
+        load(str(file), [change])
+
+
+def test_a_file_may_name_its_setting(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('like = "synthetic-0.9"\nsetting = "published"\n', "utf-8")
+    assert load(str(path)) == load("synthetic-0.9", setting="published")
+    assert load(str(path), setting="written") == load("synthetic-0.9")
+    path.write_text(load("synthetic-0.9", setting="published").to_toml(), "utf-8")
+    assert load(str(path)).setting == "published"
+    with pytest.raises(ns.NoshowError, match=r"setting is 'written', which .* does not have"):
+        load(str(path), setting="written")
+
+
+def test_the_law_can_be_switched_off_for_adversaries_without_it() -> None:
+    changes = ["adversary.name=random_response", "adversary.probability=0.5", "epsilon=off"]
+    spec = load("synthetic-0.9", changes)
+    assert spec.epsilon is None
+    assert not realise(spec).adversary.lawful
+
+
+def test_a_rate_changes_the_rehearsals_of_a_preset_and_of_its_resolved_file_alike(tmp_path: Path) -> None:
+    path = tmp_path / "resolved.toml"
+    path.write_text(load("synthetic-0.9").to_toml(), "utf-8")
+    assert load(str(path), ["rate=0.5"]) == load("synthetic-0.9", ["rate=0.5"])
 
 
 def test_missing_things() -> None:

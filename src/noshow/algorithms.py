@@ -9,6 +9,18 @@ from noshow import aggregators, clients, servers
 from noshow.contracts import Algorithm, Rate
 from noshow.rates import as_rate
 
+__all__ = [
+    "bucketing_cclip",
+    "bucketing_gm",
+    "cclip",
+    "fedavg",
+    "fedavg_variant",
+    "fedprox",
+    "fedprox_variant",
+    "gm",
+    "mifa",
+]
+
 
 def fedavg(rate: float | Rate, steps: int = 25) -> Algorithm:
     """FedAvg: local SGD, weighted average of the replies that arrive. B. McMahan et al., 2017.

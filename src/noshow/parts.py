@@ -28,26 +28,15 @@ DATASETS = _public(datasets, datasets.__all__)
 MODELS = _public(models, models.__all__)
 ADVERSARIES = _public(adversaries, adversaries.__all__)
 RATES = _public(rates, ["constant", "inverse_sqrt", "inverse"])
-ALGORITHMS = _public(
-    algorithms,
-    [
-        "fedavg",
-        "fedavg_variant",
-        "fedprox",
-        "fedprox_variant",
-        "mifa",
-        "gm",
-        "cclip",
-        "bucketing_gm",
-        "bucketing_cclip",
-    ],
-)
+ALGORITHMS = _public(algorithms, algorithms.__all__)
 
 
 def resolve(kind: Kind, settings: Settings, where: str) -> dict[str, Any]:
     """The settings with every default filled in; raises where a key, a type or the name is wrong."""
-    name = settings.get("name")
-    require(isinstance(name, str), f'{where} has no name: add name = "…", one of {", ".join(sorted(kind))}')
+    names = ", ".join(sorted(kind))
+    require("name" in settings, f'{where} has no name: add name = "…", one of {names}')
+    name = settings["name"]
+    require(isinstance(name, str), f"{where}.name is {name!r}: give one of {names}, in quotes")
     require(name in kind, f"{where}.name is {name!r}, which is not known: {nearest(str(name), kind)}")
     signature = inspect.signature(kind[str(name)])
     hints = get_type_hints(kind[str(name)])
@@ -71,7 +60,8 @@ def build(kind: Kind, settings: Settings, where: str) -> Any:
     try:
         return kind[settings["name"]](**arguments)
     except NoshowError as error:
-        raise NoshowError(f"{where}.{error}") from None
+        names_a_setting = str(error).split()[0] in arguments
+        raise NoshowError(f"{where}.{error}" if names_a_setting else str(error)) from None
 
 
 def typed(hint: Any, value: Any, where: str) -> Any:
@@ -101,6 +91,10 @@ def _as_toml(value: Any) -> Any:
 
 
 _WORDS = {
+    "greater than or equal to": "a number of at least",
+    "greater than": "a number above",
+    "less than or equal to": "a number of at most",
+    "less than": "a number below",
     "a valid integer": "a whole number",
     "a valid number": "a number",
     "a valid string": "text in quotes",
@@ -113,4 +107,12 @@ _WORDS = {
 def in_words(error: ValidationError) -> str:
     """What pydantic asks for, as the end of a sentence."""
     asked = [problem["msg"].removeprefix("Input should be ") for problem in error.errors()]
-    return "give " + ", or ".join(dict.fromkeys(_WORDS.get(words, words) for words in asked))
+    return "give " + ", or ".join(dict.fromkeys(map(_plainly, asked)))
+
+
+def _plainly(words: str) -> str:
+    """The first phrase that pydantic's words begin with, said our way; longer phrases stand first in the table."""
+    for theirs, ours in _WORDS.items():
+        if words.startswith(theirs):
+            return ours + words.removeprefix(theirs)
+    return words

@@ -18,12 +18,20 @@ from noshow.federation import Batches, Federation
 from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve, typed
 from noshow.rates import curve
 
-SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]*")
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
+NAME_RULE = "use up to 100 letters, digits and . _ = + - only"
+FILES_OF_A_RUN = ("spec.toml", "about.json", "adversary.npz", "figure.png")
+"""Names in a run folder that no algorithm may take for its own."""
 WRITTEN = "written"
+LAW_OFF = "off"
+"""`epsilon = "off"` in a file or `--set epsilon=off`: no law, for adversaries that act without it."""
 
 
 class Spec(BaseModel):
-    """A resolved experiment: every setting has its value, so that the file alone says what was run."""
+    """A resolved experiment: defaults are filled in, so that the file alone says what was run.
+
+    What a part works out for itself when left out (beta = M/K, damping = 1 - momentum) stays left out.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -69,13 +77,12 @@ def validate(raw: Mapping[str, Any]) -> Spec:
     """The resolved spec, or one sentence about the first thing that is wrong."""
     for key in raw:
         require(key in Spec.model_fields, f"{key} is not a setting of an experiment: {nearest(key, Spec.model_fields)}")
+    given = {key: value for key, value in raw.items() if (key, value) != ("epsilon", LAW_OFF)}
     try:
-        spec = Spec.model_validate(dict(raw))
+        spec = Spec.model_validate(given)
     except ValidationError as error:
         raise NoshowError(_first_problem(error)) from None
-    require(
-        SAFE_NAME.fullmatch(spec.name) is not None, f"name is {spec.name!r}: use letters, digits and . _ = + - only"
-    )
+    require(SAFE_NAME.fullmatch(spec.name) is not None, f"name is {spec.name!r}: {NAME_RULE}")
     algorithms = _resolve_algorithms(spec.algorithms)
     return spec.model_copy(
         update={
@@ -95,8 +102,8 @@ def realise(spec: Spec) -> Experiment:
         build(ALGORITHMS, {k: v for k, v in settings.items() if k != "label"}, f"algorithms.{label}").renamed(label)
         for label, settings in zip(spec.labels, spec.algorithms, strict=True)
     ]
-    adversary = build(ADVERSARIES, spec.adversary, "adversary")
-    check(federation, adversary, spec.sampled, spec.rounds, spec.epsilon, spec.seeds, spec.evaluate_every)
+    adversary = build(ADVERSARIES, _with_rehearsals(spec.adversary, spec.algorithms), "adversary")
+    check(federation, model, adversary, spec.sampled, spec.rounds, spec.epsilon, spec.seeds, spec.evaluate_every)
     for algorithm in chosen:
         curve(algorithm.rate, spec.rounds)
     return Experiment(federation, model, adversary, chosen)
@@ -130,32 +137,42 @@ def _resolve_algorithms(tables: Sequence[Settings]) -> list[dict[str, Any]]:
     resolved: list[dict[str, Any]] = []
     for number, table in enumerate(tables):
         label = label_of(table)
+        own = {key: value for key, value in table.items() if key != "label"}
+        where = f"algorithms.{label}" if str(own.get("name")) in ALGORITHMS else f"algorithms[{number}]"
+        settings = resolve(ALGORITHMS, own, where)
+        require(SAFE_NAME.fullmatch(label) is not None, f"algorithms[{number}].label is {label!r}: {NAME_RULE}")
         require(
-            SAFE_NAME.fullmatch(label) is not None,
-            f"algorithms[{number}].label is {label!r}: use letters, digits and . _ = + - only",
+            label not in FILES_OF_A_RUN, f"algorithms[{number}].label is {label!r}, a file of every run: give another"
         )
         require(
             label not in map(label_of, resolved),
             f'two algorithms are called {label!r}: give one of them another label = "…"',
         )
-        own = {key: value for key, value in table.items() if key != "label"}
-        where = f"algorithms.{label}" if own.get("name") in ALGORITHMS else f"algorithms[{number}]"
-        resolved.append(resolve(ALGORITHMS, own, where) | ({"label": label} if "label" in table else {}))
+        resolved.append(settings | ({"label": label} if "label" in table else {}))
     return resolved
 
 
 def _resolve_adversary(settings: Settings, algorithms: Sequence[Settings]) -> dict[str, Any]:
-    """The adversary's settings; shadow rehearses with the experiment's own FedAvg and cclip unless given others."""
+    """The adversary's settings, less the rehearsals it takes from the experiment: those follow its algorithms."""
+    resolved = resolve(ADVERSARIES, _with_rehearsals(settings, algorithms), "adversary")
+    return {key: value for key, value in resolved.items() if key in settings or key not in REHEARSED}
+
+
+REHEARSED = ("fedavg", "cclip")
+
+
+def _with_rehearsals(settings: Settings, algorithms: Sequence[Settings]) -> dict[str, Any]:
+    """Shadow rehearses with the experiment's own FedAvg and cclip unless given others."""
     filled = dict(settings)
     if filled.get("name") == "shadow":
-        for needed in ("fedavg", "cclip"):
+        for needed in REHEARSED:
             same = [table for table in algorithms if table["name"] == needed]
             require(
                 needed in filled or bool(same),
                 f"the shadow adversary rehearses with {needed}: add it to the algorithms, or give adversary.{needed}",
             )
             filled.setdefault(needed, {k: v for k, v in same[0].items() if k != "label"} if same else None)
-    return resolve(ADVERSARIES, filled, "adversary")
+    return filled
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -16,8 +16,10 @@ from noshow.spec import WRITTEN, Spec, label_of, validate
 PRESETS = resources.files("noshow") / "presets"
 
 
-def load(source: str, assignments: Iterable[str] = (), setting: str = WRITTEN) -> Spec:
+def load(source: str, assignments: Iterable[str] = (), setting: str | None = None) -> Spec:
     """The spec in a file or a preset, in one of its settings, with `key=value` assignments on top.
+
+    Without `setting` it is the one the file itself names, else `"written"`.
 
     Example:
         >>> spec = load("synthetic-0.9", ["rounds=60", "beta=5", "data.clients=50"])
@@ -25,19 +27,28 @@ def load(source: str, assignments: Iterable[str] = (), setting: str = WRITTEN) -
         (60, 5.0, 50)
     """
     raw = read(source)
-    settings = raw.pop("settings", {})
-    require(
-        setting == WRITTEN or setting in settings,
-        f"setting is {setting!r}, which {source} does not have: {nearest(setting, {WRITTEN, *settings})}",
-    )
-    for key, value in settings.get(setting, {}).items():
+    settings = _settings_tables(raw.pop("settings", {}))
+    own = str(raw.get("setting", WRITTEN))
+    chosen = own if setting is None else setting
+    known = {WRITTEN, *settings} if settings else {own}
+    require(chosen in known, f"setting is {chosen!r}, which {source} does not have: {nearest(chosen, known)}")
+    for key, value in settings.get(chosen, {}).items():
         assign(raw, key, value)
-    raw["setting"] = setting if settings else raw.get("setting", WRITTEN)
+    raw["setting"] = chosen
     for text in assignments:
         key, equals, value = text.partition("=")
         require(equals == "=" and key.strip() != "", f"--set {text}: write it as key=value, such as rounds=60")
+        require(
+            key.strip() != "setting", f"--set {text}: choose a setting with --setting, which changes its values too"
+        )
         assign(raw, key.strip(), _literal(value.strip()))
     return validate(raw)
+
+
+def _settings_tables(settings: Any) -> dict[str, dict[str, Any]]:
+    fine = isinstance(settings, dict) and all(isinstance(table, dict) for table in settings.values())
+    require(fine, "settings holds something else than tables: write [settings.NAME] and its values under it")
+    return dict(settings)
 
 
 def preset_names() -> list[str]:
@@ -57,7 +68,7 @@ def read(source: str) -> dict[str, Any]:
         text = _file_text(Path(source))
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise NoshowError(f"{source} is not valid TOML: {error}") from None
     base = tables.pop("like", None)
     if base is None:
@@ -75,14 +86,22 @@ def assign(raw: dict[str, Any], key: str, value: Any) -> None:
     elif key in Spec.model_fields:
         raw[key] = value
     else:
-        taking = [table for table in raw.get("algorithms", []) if key in _settings_of(table)]
-        known = {*Spec.model_fields, *(name for table in raw.get("algorithms", []) for name in _settings_of(table))}
+        tables = _algorithm_tables(raw)
+        taking = [table for table in tables if key in _settings_of(table)]
+        known = {*Spec.model_fields, *(name for table in tables for name in _settings_of(table))}
         require(
             bool(taking),
             f"{key} is a setting neither of the experiment nor of its algorithms: {nearest(key, known)}",
         )
         for table in taking:
             table[key] = value
+
+
+def _algorithm_tables(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tables = raw.get("algorithms", [])
+    fine = isinstance(tables, list) and all(isinstance(table, dict) for table in tables)
+    require(fine, "algorithms is no list of tables: write [[algorithms]] and each one's settings under it")
+    return list(tables)
 
 
 def _settings_of(table: Settings) -> list[str]:
@@ -122,7 +141,7 @@ def _assign_inside(raw: dict[str, Any], key: str, value: Any) -> None:
     table: Any = raw.setdefault(first, {})
     if first == "algorithms":
         label, _, rest = rest.partition(".")
-        named = {label_of(algorithm): algorithm for algorithm in table}
+        named = {label_of(algorithm): algorithm for algorithm in _algorithm_tables(raw)}
         require(label in named, f"{key}: there is no algorithm {label!r} here: {nearest(label, named)}")
         table = named[label]
     *path, last = rest.split(".")
@@ -138,3 +157,5 @@ def _literal(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except (ValueError, RecursionError):
+        raise NoshowError(f"--set …={text[:20]}…: the value is too long or too deep; give a shorter one") from None

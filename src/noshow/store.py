@@ -53,7 +53,7 @@ class RunFolder:
     def of(cls, spec: Spec, out: Path | None = None) -> RunFolder:
         """The folder where this experiment belongs; raises if another experiment lives there."""
         path = out or RUNS / f"{spec.name}-{spec.digest}"
-        if (path / "spec.toml").exists():
+        if (path / "spec.toml").exists() and (path / "about.json").exists():
             there = cls.open(path).spec
             different = [
                 key for key in Spec.model_fields if key != "description" and getattr(there, key) != getattr(spec, key)
@@ -71,6 +71,7 @@ class RunFolder:
         """An existing run folder."""
         file = path / "spec.toml"
         require(file.is_file(), f"{path} is no run folder: it has no spec.toml")
+        require((path / "about.json").is_file(), f"{path} is no run folder: it has no about.json")
         try:
             return cls(path, validate(tomllib.loads(file.read_text("utf-8"))))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, NoshowError) as error:
@@ -99,9 +100,9 @@ class RunFolder:
     def about(self) -> dict[str, Any]:
         """Versions, machine and time of the run, as written at its start."""
         try:
-            facts: dict[str, Any] = json.loads((self.path / "about.json").read_text("utf-8"))
+            facts: dict[str, Any] = dict(json.loads((self.path / "about.json").read_text("utf-8")))
             return facts
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise NoshowError(f"{self.path / 'about.json'} is damaged: {error}") from None
 
     @property
@@ -110,7 +111,12 @@ class RunFolder:
         return [label for label in self.spec.labels if (self.path / label / "result.json").is_file()]
 
     def save(self, history: History) -> None:
-        """Keep an algorithm's results, whole."""
+        """Keep an algorithm's results, whole; only its own earlier results may make way."""
+        place = self.path / history.algorithm
+        require(
+            not place.exists() or (place / "result.json").is_file(),
+            f"{place} is there already and holds no results: move it away, and run again",
+        )
         part = Path(tempfile.mkdtemp(prefix=f".{history.algorithm}-", dir=self.path))
         try:
             pq.write_table(history.metrics, part / "metrics.parquet")
@@ -129,8 +135,8 @@ class RunFolder:
             }
             (part / "result.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
             part.chmod(0o755)
-            shutil.rmtree(self.path / history.algorithm, ignore_errors=True)
-            part.rename(self.path / history.algorithm)
+            shutil.rmtree(place, ignore_errors=True)
+            part.rename(place)
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
@@ -144,7 +150,7 @@ class RunFolder:
             arrays = _load_arrays(folder / "model.npz")
             models = [_leaves_of(seed, arrays) for seed in result["seeds"]]
             return _history(label, result, metrics, calls, models, self.spec.sampled)
-        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
             raise NoshowError(
                 f"the results in {folder} are damaged ({error}): remove the folder and run again"
             ) from None
