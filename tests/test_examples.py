@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,19 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 def test_there_are_examples() -> None:
     assert {path.stem for path in EXAMPLES} >= {"own_adversary", "own_aggregator", "own_client", "own_dataset"}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_ten_lines_are_enough(path: Path) -> None:
+    """What is between the imports and the demonstration: the user's own part."""
+    text = path.read_text("utf-8")
+    own = [
+        statement
+        for statement in ast.parse(text).body[1:]
+        if not isinstance(statement, ast.Import | ast.ImportFrom | ast.If)
+    ]
+    lines = [line for part in own for line in (ast.get_source_segment(text, part) or "").splitlines() if line.strip()]
+    assert 0 < len(lines) <= 10
 
 
 @pytest.mark.slow
