@@ -371,3 +371,59 @@ def test_a_bad_epsilon_is_told_before_the_adversary_prepares() -> None:
     adversary = ns.Adversary(lambda state, key, scene: scene.weights, never)
     with pytest.raises(ns.NoshowError, match="epsilon is 2"):
         play(NINE[0], adversary, epsilon=2.0)
+
+
+@pytest.mark.parametrize("algorithm", NINE, ids=lambda algorithm: algorithm.name)
+def test_a_resumed_run_is_the_same_run_bit_for_bit(algorithm: ns.Algorithm) -> None:
+    def begin() -> ns.Simulation:
+        return ns.Simulation(
+            small_federation().drawing("step", 6),
+            ns.models.logistic(features=4, classes=3),
+            algorithm,
+            ns.adversaries.largest_reply(),
+            sampled=5,
+            epsilon=0.5,
+            rounds=12,
+            evaluate_every=5,
+            seeds=[3, 4],
+        )
+
+    def to_the_end(run: ns.Simulation) -> ns.History:
+        while not run.done:
+            run.advance()
+        return run.history()
+
+    whole = to_the_end(begin())
+    first, second = begin(), begin()
+    first.advance()
+    assert 0 < first.t < 12
+    second.resume(first.snapshot())
+    resumed = to_the_end(second)
+    assert resumed.metrics.equals(whole.metrics)
+    assert resumed.roll_call_table.equals(whole.roll_call_table)
+    assert all(np.array_equal(flat(resumed, seed), flat(whole, seed)) for seed in (0, 1))
+
+
+def test_a_snapshot_of_another_experiment_is_told() -> None:
+    model = ns.models.logistic(features=4, classes=3)
+    one = ns.Simulation(small_federation(), model, NINE[0], sampled=3, rounds=4)
+    other = ns.Simulation(small_federation(), model, NINE[4], sampled=3, rounds=4)
+    with pytest.raises(ns.NoshowError, match="it belongs to another experiment"):
+        other.resume(one.snapshot())
+
+
+def test_evaluation_on_some_of_the_examples() -> None:
+    """At most 24 train examples of 12 clients: two each, the first and the one in the middle."""
+    federation, history = small_federation(), play(NINE[1], evaluate_on=24)
+    everything = play(NINE[1])
+    assert np.array_equal(flat(history), flat(everything))
+    losses = []
+    for i in range(12):
+        x, y = federation.of_client(i)
+        rows = [0, len(y) // 2]
+        losses.append(plain_metrics(history.models[0], x[rows], y[rows])[0])
+    assert history.scores.train_loss[0, -1] == pytest.approx(float(federation.weights @ np.array(losses)), rel=1e-5)
+    x, y = federation.test
+    rows = [k * 50 // 24 for k in range(24)]
+    assert history.scores.test_accuracy[0, -1] == pytest.approx(plain_metrics(history.models[0], x[rows], y[rows])[1])
+    np.testing.assert_allclose(play(NINE[1], evaluate_on=10**6).scores, everything.scores, rtol=1e-5)

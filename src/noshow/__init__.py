@@ -4,7 +4,18 @@ from noshow.devices import claim_cores
 
 claim_cores()  # before JAX starts its CPU devices
 
-from noshow import adversaries, aggregators, algorithms, budget, clients, datasets, models, rates, servers  # noqa: E402
+from noshow import (  # noqa: E402
+    adversaries,
+    aggregators,
+    algorithms,
+    budget,
+    clients,
+    datasets,
+    models,
+    partition,
+    rates,
+    servers,
+)
 from noshow.contracts import (  # noqa: E402
     Adversary,
     Aggregator,
@@ -17,7 +28,7 @@ from noshow.contracts import (  # noqa: E402
     Server,
     Work,
 )
-from noshow.engine import simulate  # noqa: E402
+from noshow.engine import Simulation, Snapshot, simulate  # noqa: E402
 from noshow.errors import NoshowError  # noqa: E402
 from noshow.federation import Federation  # noqa: E402
 from noshow.history import History, RollCall  # noqa: E402
@@ -37,6 +48,8 @@ __all__ = [
     "RollCall",
     "Scene",
     "Server",
+    "Simulation",
+    "Snapshot",
     "Work",
     "__version__",
     "adversaries",
@@ -46,6 +59,7 @@ __all__ = [
     "clients",
     "datasets",
     "models",
+    "partition",
     "rates",
     "servers",
     "simulate",

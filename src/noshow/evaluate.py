@@ -25,15 +25,36 @@ class Metrics(NamedTuple):
 
 
 class Exam(NamedTuple):
-    """What models are evaluated on beside the clients' data: each train example's share in F, and the test data."""
+    """What models are evaluated on: the clients' data (all of them if `train` is None), each example's share in F,
+    and the test data."""
 
+    train: Batch
     shares: Numbers
     test: Batch
 
 
-def exam(federation: Federation) -> Exam:
-    """The federation's test data, and w_i / (examples of client i) for every train example."""
-    return Exam(aligned(np.repeat(federation.weights / federation.held, federation.held)), federation.test)
+def exam(federation: Federation, most: int | None = None) -> Exam:
+    """All train and test examples, or at most `most` of each, spread evenly over each client's and over the test data.
+
+    A train example of client i counts w_i / (examples of client i in the exam).
+    """
+    if most is None:
+        return Exam(None, aligned(np.repeat(federation.weights / federation.held, federation.held)), federation.test)
+    each = np.minimum(federation.held, max(1, most // federation.clients))
+    rows = np.concatenate(
+        [start + _spread(held, n) for start, held, n in zip(federation.offsets, federation.held, each, strict=True)]
+    )
+    tested = len(jax.tree.leaves(federation.test)[0])
+    return Exam(
+        jax.tree.map(lambda leaf: aligned(leaf[rows]), federation.data),
+        aligned(np.repeat(federation.weights / each, each)),
+        jax.tree.map(lambda leaf: aligned(leaf[_spread(tested, min(most, tested))]), federation.test),
+    )
+
+
+def _spread(count: int, chosen: int) -> np.ndarray:
+    """`chosen` of the numbers 0 … count - 1, evenly spread."""
+    return np.arange(chosen, dtype=np.int64) * count // chosen
 
 
 def evaluate(
@@ -57,7 +78,8 @@ def evaluate(
 
     tested = jax.tree.leaves(exam.test)[0].shape[0]
     rows = share_of_rows(0, exam.shares.shape[0], tile, devices)
-    train_loss = sum_over_tiles(train, (holdings.data, exam.shares), rows, tile)
+    data = holdings.data if exam.train is None else exam.train
+    train_loss = sum_over_tiles(train, (data, exam.shares), rows, tile)
     sums = sum_over_tiles(test, exam.test, share_of_rows(0, tested, tile, devices), tile) / tested
     if devices > 1:
         train_loss, sums = lax.psum((train_loss, sums), AXIS)

@@ -65,5 +65,6 @@ def _run_one(spec: Spec, experiment: Experiment, label: str, display: Display) -
         epsilon=spec.epsilon,
         seeds=spec.seeds,
         evaluate_every=spec.evaluate_every,
+        evaluate_on=spec.evaluate_on,
         watch=lambda t, metrics: display.evaluated(label, t, metrics),
     )

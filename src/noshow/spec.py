@@ -11,8 +11,8 @@ from typing import Annotated, Any, NamedTuple
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from noshow.checks import check
 from noshow.contracts import Adversary, Algorithm, Model
-from noshow.engine import check
 from noshow.errors import NoshowError, nearest, require
 from noshow.federation import Batches, Federation
 from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve, typed
@@ -43,6 +43,7 @@ class Spec(BaseModel):
     epsilon: Annotated[float, Field(ge=0, lt=1)] | None = None
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)] = [0]
     evaluate_every: Annotated[int, Field(ge=1)] = 15
+    evaluate_on: Annotated[int, Field(ge=1)] | None = None
     data: dict[str, Any]
     model: dict[str, Any]
     adversary: dict[str, Any] = {"name": "nobody"}

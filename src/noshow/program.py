@@ -1,0 +1,143 @@
+"""A run's compiled programs, its arrays on the devices, and the state after the last round played."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from noshow import budget, devices
+from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Vector
+from noshow.evaluate import Exam, Metrics, evaluate
+from noshow.federation import Federation
+from noshow.local import drawing, holdings
+from noshow.parameters import first_model, unraveller
+from noshow.rounds import Inputs, Record, Setting, State, play_round
+
+LONGEST_CHUNK = 100
+SECONDS_A_CHUNK = 4.0
+"""Python comes between chunks, to show progress and to stop in time: not too often, and not too seldom."""
+
+
+class Program:
+    """Chunks of rounds in one compiled program; evaluation in another. Seeds are one more axis."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        federation: Federation,
+        prepared: Memory,
+        seeds: Sequence[int],
+        rates: np.ndarray,
+        chunk: int,
+    ) -> None:
+        mesh = devices.mesh_for(len(seeds) * setting.sampled)
+        setting = setting._replace(devices=mesh.size)
+        seed_words = np.asarray(seeds, np.uint32)
+        self.t = 0
+        self._chunk = self._next = min(chunk, LONGEST_CHUNK)
+        self._mesh = mesh
+        self._inputs = devices.everywhere(Inputs(holdings(federation), seed_words, prepared, rates), mesh)
+        self.state = devices.everywhere(_first_state(setting, federation.clients, seed_words), mesh)
+
+        def play(state: State, inputs: Inputs, start: Array, count: Array) -> tuple[State, Record]:
+            return _play_chunk(setting, inputs, state, start, count, self._chunk)
+
+        def examine(theta: Array, inputs: Inputs, exam: Exam) -> Metrics:
+            def one(theta: Vector) -> Metrics:
+                return evaluate(
+                    setting.model, setting.unravel, setting.drawing, inputs.holdings, exam, theta, setting.devices
+                )
+
+            # A CPU core is busy with one model; an accelerator has room for all seeds' models at once.
+            return lax.map(one, theta) if devices.on_cpu() else jax.vmap(one)(theta)
+
+        number = self._number(0)
+        playing = jax.jit(devices.on_each(play, mesh), donate_argnums=0)
+        self._play = playing.lower(self.state, self._inputs, number, number).compile()
+        self._examine = jax.jit(devices.on_each(examine, mesh))
+
+    def play(self, most: int) -> Record:
+        """Play up to `most` rounds, as many as one chunk holds and as come back within seconds."""
+        count = min(most, self._next)
+        begun = time.perf_counter()
+        self.state, record = self._play(self.state, self._inputs, self._number(self.t), self._number(count))
+        self.t += count
+        record = jax.tree.map(lambda column: np.asarray(column)[:count], record)
+        seconds_a_round = (time.perf_counter() - begun) / count
+        self._next = int(min(self._chunk, max(1, SECONDS_A_CHUNK / seconds_a_round)))
+        return record
+
+    def evaluate(self, exam: Exam) -> Metrics:
+        """The metrics of the models as they are now, one number a seed."""
+        return jax.tree.map(np.asarray, self._examine(self.state.theta, self._inputs, exam))
+
+    def placed(self, exam: Exam) -> Exam:
+        """The exam's arrays on the devices."""
+        return devices.everywhere(exam, self._mesh)
+
+    def resume(self, state: State, t: int) -> None:
+        """Go on from this state, as it was after t rounds."""
+        self.state, self.t = devices.everywhere(state, self._mesh), t
+
+    def _number(self, value: int) -> Array:
+        return devices.everywhere(np.int32(value), self._mesh)
+
+
+def setting_for(
+    federation: Federation,
+    model: Model,
+    algorithm: Algorithm,
+    adversary: Adversary,
+    sampled: int,
+    epsilon: float,
+    seeds: int,
+) -> Setting:
+    """All that shapes the program, on the devices there are."""
+    limit = budget.limit(epsilon, sampled, federation.sizes) if adversary.lawful else None
+    drawn = drawing(federation, devices.rows_per_tile())
+    width = 1 if devices.on_cpu() else seeds * _clients_at_once(federation, adversary, sampled, limit)
+    return Setting(model, algorithm, adversary, drawn, unraveller(model), sampled, limit, width, 1, None)
+
+
+def _clients_at_once(federation: Federation, adversary: Adversary, sampled: int, limit: int | None) -> int:
+    """Clients of a seed that an accelerator trains side by side. (A CPU device takes one after the other.)
+
+    A block of full batches lasts as long as its largest client: all at once is best. Drawn batches are alike, and
+    every place in a block costs: there, as many as will answer at least.
+    """
+    if adversary.sees_replies or limit is None or federation.batches == "full":
+        return sampled
+    return budget.fewest_responders(limit, sampled, federation.sizes)
+
+
+def _play_chunk(
+    setting: Setting, inputs: Inputs, state: State, start: Array, count: Array, chunk: int
+) -> tuple[State, Record]:
+    """Rounds start … start + count - 1 in one loop; `count` is an argument, so that one program serves every length."""
+    shapes = jax.eval_shape(lambda: play_round(setting, inputs, state, start)[1])
+    blank = jax.tree.map(lambda s: jnp.zeros((chunk, *s.shape), s.dtype), shapes)
+
+    def turn(k: Array, carry: tuple[State, Record]) -> tuple[State, Record]:
+        state, records = carry
+        state, record = play_round(setting, inputs, state, start + k)
+        return state, jax.tree.map(lambda all_, new: all_.at[k].set(new), records, record)
+
+    return lax.fori_loop(0, count, turn, (state, blank))
+
+
+def _first_state(setting: Setting, clients: int, seeds: np.ndarray) -> State:
+    theta = jnp.stack([first_model(setting.model, seed) for seed in seeds])
+    d = theta.shape[1]
+
+    def for_each_seed(memory: Memory) -> Memory:
+        return jax.tree.map(lambda m: jnp.broadcast_to(m, (len(seeds), *jnp.shape(m))), memory)
+
+    algorithm = setting.algorithm
+    return State(
+        theta, for_each_seed(algorithm.client.init(d, clients)), for_each_seed(algorithm.server.init(d, clients))
+    )
