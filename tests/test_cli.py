@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +22,10 @@ from noshow.store import RunFolder
 TWO = SMALL + '\n[[algorithms]]\nname = "gm"\nrate = 0.1\n'
 
 
-def noshow(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def noshow(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", "from noshow.cli import main; main()", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"})
+    environment = os.environ | {"COLUMNS": "120"} | variables
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +100,7 @@ def test_only_what_is_missing_is_run(home: Path, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(TWO, "utf-8")
     assert noshow(tmp_path, "run", "small.toml", "--out", "out").returncode == 0
     kept = (tmp_path / "out" / "fedavg" / "result.json").stat().st_mtime_ns
-    (tmp_path / "out" / "gm" / "result.json").unlink()
+    shutil.rmtree(tmp_path / "out" / "gm")
     shown = noshow(tmp_path, "show", "out")
     assert "not finished: gm" in shown.stdout
     again = noshow(tmp_path, "run", "out/spec.toml", "--out", "out")
@@ -130,12 +134,20 @@ def test_presets_and_version(home: Path) -> None:
         (("run", "small.toml", "--out", "out"), "out holds another run (rounds, seeds differ): choose another --out"),
         (("run", "small.toml", "--out", "taken"), "taken is there already and is no run folder"),
         (("run", "small.toml", "--out", "small.toml/x"), "cannot be written"),
+        (("run", "small.toml", "--out", "mine"), "mine is there already and is no run folder"),
+        (("run", "small.toml", "--out", "x" * 300), "File name too long"),
+        (
+            ("run", "small.toml", "--set", "model.features=5"),
+            "the model 'logistic' cannot read the data of 'synthetic(1,1)'",
+        ),
         (("show", "nowhere"), "nowhere is no run folder: it has no spec.toml"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(home: Path, arguments: tuple[str, ...], sentence: str) -> None:
     (home / "taken").mkdir(exist_ok=True)
     (home / "taken" / "notes.txt").write_text("mine")
+    (home / "mine" / "fedavg").mkdir(parents=True, exist_ok=True)
+    (home / "mine" / "spec.toml").write_text((home / "small.toml").read_text())
     before = sorted(str(path) for path in home.rglob("*"))
     failed = noshow(home, *arguments)
     assert failed.returncode == 2
@@ -160,3 +172,55 @@ def test_a_damaged_result_is_told(home: Path, tmp_path: Path) -> None:
     assert failed.returncode == 2
     assert "are damaged" in failed.stderr
     assert failed.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("fedavg/result.json", "[]"), ("fedavg/result.json", '{"seeds": 3}'), ("about.json", "[3]")]
+)
+def test_damaged_json_is_told(home: Path, tmp_path: Path, file: str, text: str) -> None:
+    shutil.copytree(home / "out", tmp_path / "out")
+    (tmp_path / "out" / file).write_text(text)
+    failed = noshow(tmp_path, "show", "out")
+    assert failed.returncode == 2
+    assert "damaged" in failed.stderr
+    assert failed.stderr.count("\n") == 1
+
+
+def test_a_users_folder_in_the_way_is_kept(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "out", tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "gm")
+    (tmp_path / "out" / "gm").mkdir()
+    (tmp_path / "out" / "gm" / "thesis.txt").write_text("mine")
+    failed = noshow(tmp_path, "run", "out/spec.toml", "--out", "out")
+    assert failed.returncode == 2
+    assert "holds no results: move it away" in failed.stderr
+    assert (tmp_path / "out" / "gm" / "thesis.txt").read_text() == "mine"
+
+
+def test_brackets_and_poor_terminals(home: Path, tmp_path: Path) -> None:
+    """Text from a file is shown as it is, and signs that a terminal lacks are replaced."""
+    text = (home / "small.toml").read_text().replace('name = "small"', 'name = "small"\ndescription = "[/] of [red]"')
+    (tmp_path / "small.toml").write_text(text)
+    done = noshow(tmp_path, "run", "small.toml", "--out", "[/out]")
+    assert done.returncode == 0, done.stderr
+    shown = noshow(tmp_path, "show", "[/out]", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert shown.returncode == 0, shown.stderr
+    assert "[/] of [red]" in shown.stdout
+
+
+@pytest.mark.slow
+def test_an_interrupt_keeps_what_is_finished_and_says_so(home: Path, tmp_path: Path) -> None:
+    shutil.copy(home / "small.toml", tmp_path)
+    command = [sys.executable, "-c", "from noshow.cli import main; main()", "run", "small.toml", "--out", "out"]
+    changes = ["--set", "rounds=2000000", "--set", "evaluate_every=2000000"]
+    running = subprocess.Popen(
+        [*command, *changes], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "out" / "spec.toml").exists() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    time.sleep(3)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert told == "noshow: stopped; finished algorithms are kept, and the same command goes on from there\n"

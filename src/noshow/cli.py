@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from noshow.cli_data import app as data_app
 from noshow.errors import NoshowError
 from noshow.version import __version__
 
@@ -20,6 +24,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(data_app)
 
 # What only one command needs is imported inside it, so that --help and --version answer sooner.
 
@@ -54,8 +60,12 @@ def run(
     ] = None,
     seeds: Annotated[str | None, typer.Option(metavar="0,1,2", help="The seeds to run, all at once.")] = None,
     setting: Annotated[
-        str, typer.Option(help="Which of the spec's settings: the paper's text, or what the authors ran.")
-    ] = "written",
+        str | None,
+        typer.Option(
+            metavar="written|published",
+            help="The paper's text (unless the file says otherwise), or what the authors ran.",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME-… if left out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Run what is finished anew.")] = False,
 ) -> None:
@@ -69,11 +79,21 @@ def run(
     spec = spec_file.load(source, changes, setting)
     folder = RunFolder.of(spec, out)
     console = Console()
-    with display_for(console) as display:
-        histories = run_spec(spec, folder, display, again)
+    try:
+        with display_for(console) as display:
+            histories = run_spec(spec, folder, display, again)
+    except KeyboardInterrupt:
+        # Here, as the command line's own machinery takes interrupts before `main` could see them.
+        print("noshow: stopped; finished algorithms are kept, and the same command goes on from there", file=sys.stderr)
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(130)  # a chunk is still being computed: taking the arrays down under it would crash
     console.print(result_table(histories))
     console.print(
-        f"run folder: {folder.path}\nfigure:     {folder.path / 'figure.png'}", soft_wrap=True, highlight=False
+        f"run folder: {folder.path}\nfigure:     {folder.path / 'figure.png'}",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
     )
 
 
@@ -85,7 +105,7 @@ def presets() -> None:
     table = Table("preset", "what it is", "rounds", "algorithms", box=None)
     for name in spec_file.preset_names():
         spec = spec_file.load(name)
-        table.add_row(name, spec.description, str(spec.rounds), str(len(spec.algorithms)))
+        table.add_row(name, Text(spec.description), str(spec.rounds), str(len(spec.algorithms)))
     Console().print(table)
 
 
@@ -105,22 +125,31 @@ def show(
         print(folder.spec.to_toml(), end="")
         return
     console = Console()
-    console.print(f"[bold]{folder.spec.name}[/] ({folder.spec.setting}): {folder.spec.description}")
+    console.print(Text(folder.spec.name, "bold"), f"({folder.spec.setting}): {folder.spec.description}", markup=False)
     for key, value in folder.about().items():
-        console.print(f"  {key:<10} {value}", highlight=False)
+        console.print(f"  {key:<10} {value}", highlight=False, markup=False)
     console.print(result_table([folder.load(label) for label in folder.finished]))
     missing = [label for label in folder.spec.labels if label not in folder.finished]
     if missing:
-        console.print(f"not finished: {', '.join(missing)}; `noshow run {path}/spec.toml --out {path}` goes on")
+        goes_on = f"not finished: {', '.join(missing)}; `noshow run {path}/spec.toml --out {path}` goes on"
+        console.print(goes_on, markup=False, highlight=False, soft_wrap=True)
 
 
 def main() -> None:
     """Run the command; bad input ends in one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no ± shows another sign instead of failing
     try:
         app()
     except NoshowError as error:
-        print(f"noshow: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("noshow: stopped; finished algorithms are kept, and the same command goes on from there", file=sys.stderr)
-        sys.exit(130)
+        _stop(str(error))
+    except MemoryError:
+        _stop("there is not enough memory for this experiment: make it smaller")
+    except OSError as error:
+        _stop(f"{error.filename or 'a file'}: {error.strerror or error}")
+
+
+def _stop(sentence: str) -> NoReturn:
+    print(f"noshow: {sentence}", file=sys.stderr)
+    sys.exit(2)

@@ -1,5 +1,7 @@
 """Data sets as federations."""
 
+from noshow.datasets.cifar10 import cifar10
+from noshow.datasets.shakespeare import shakespeare
 from noshow.datasets.synthetic import synthetic
 
-__all__ = ["synthetic"]
+__all__ = ["cifar10", "shakespeare", "synthetic"]
