@@ -80,13 +80,6 @@ def test_skips_a_client_that_does_not_fit_and_goes_on() -> None:
     assert silenced.tolist() == [True, False, True, False]
 
 
-def test_fewest_responders() -> None:
-    sizes = np.array([10, 20, 30, 40, 100])
-    assert budget.fewest_responders(0, 3, sizes) == 3
-    assert budget.fewest_responders(30, 3, sizes) == 1  # 10 + 20 fit
-    assert budget.fewest_responders(10**6, 3, sizes) == 1  # never the last one
-
-
 @given(rounds())
 @settings(max_examples=200, deadline=None)
 def test_what_the_law_allows_never_reads_as_more_than_epsilon(

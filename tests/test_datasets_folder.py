@@ -15,7 +15,8 @@ from test_download import Site, serving
 
 from noshow import NoshowError
 from noshow.datasets import shakespeare_files
-from noshow.datasets.folder import cache_dir, config_dir, data_folder, remember, write_whole
+from noshow.datasets.folder import cache_dir, config_dir, data_folder, remember
+from noshow.files import write_whole
 
 REAL = Path(__file__).parents[1].parent / "shared" / "data"
 
@@ -82,7 +83,7 @@ class TestFolder:
         (tmp_path / "folder").mkdir()
         for path in (tmp_path / "file" / "x", tmp_path / "folder"):
             with pytest.raises(NoshowError, match="cannot be written"):
-                write_whole(path, b"content")
+                write_whole(path, lambda part: part.write_bytes(b"content"))
         assert {path.name for path in tmp_path.iterdir()} == {"file", "folder"}
 
 

@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", preset_names())
 def test_presets_are_valid_and_survive_a_round_trip(name: str, tmp_path: Path) -> None:
     spec = load(name)
-    assert len(spec.algorithms) == 9
+    assert len(spec.algorithms) >= 4
     again = tmp_path / "again.toml"
     again.write_text(spec.to_toml(), "utf-8")
     assert load(str(again)) == spec
@@ -144,7 +144,7 @@ def test_two_settings_of_one_algorithm_need_labels(file: Path) -> None:
         ("data=x", "data is 'x': give a table"),
         ("data.clients.x=3", "data.clients.x: there is no such table"),
         ("name=a/b", "name is 'a/b': use up to 100 letters"),
-        ("setting=published", "--set setting=published: choose a setting with --setting"),
+        ("setting=published", "--set setting=published: choose it with --setting"),
         ("data.name=3", "data.name is 3: give one of"),
         ("data.clients=1000000000000", "data.clients is 1000000000000"),
         ("rounds=" + "9" * 5000, "the value is too long or too deep"),

@@ -65,18 +65,6 @@ def silence(key: Key, scores: Array, sizes: Array, limit: int | None) -> Array:
     return jnp.zeros(scores.shape, bool).at[order].set(dropped)
 
 
-def fewest_responders(limit: int, sampled: int, sizes: np.ndarray) -> int:
-    """The fewest clients that can answer in any round under the law.
-
-    Example:
-        >>> import numpy as np
-        >>> fewest_responders(limit=30, sampled=4, sizes=np.full(8, 10))
-        1
-    """
-    smallest_first = np.cumsum(np.sort(sizes)[:sampled], dtype=np.int64)
-    return max(1, sampled - int(np.searchsorted(smallest_first, limit, side="right")))
-
-
 def used_fraction(silenced_examples: np.ndarray, sampled: int, sizes: np.ndarray) -> np.ndarray:
     """epsilon_t = (silenced examples) / (K N / M), the share of the law's measure that was used.
 

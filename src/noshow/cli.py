@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from noshow.cli_data import app as data_app
+from noshow.cli_reproduce import reproduce
+from noshow.devices import keep_compiled
 from noshow.errors import NoshowError
 from noshow.version import __version__
 
@@ -26,6 +28,7 @@ app = typer.Typer(
 )
 
 app.add_typer(data_app)
+app.command()(reproduce)
 
 # What only one command needs is imported inside it, so that --help and --version answer sooner.
 
@@ -66,6 +69,9 @@ def run(
             help="The paper's text (unless the file says otherwise), or what the authors ran.",
         ),
     ] = None,
+    scale: Annotated[
+        str | None, typer.Option(metavar="paper|quick", help="As long as the paper, or minutes on a laptop.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME-… if left out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Run what is finished anew.")] = False,
 ) -> None:
@@ -76,7 +82,7 @@ def run(
     from noshow.store import RunFolder
 
     changes = [*(assignments or []), *([f"seeds=[{seeds}]"] if seeds is not None else [])]
-    spec = spec_file.load(source, changes, setting)
+    spec = spec_file.load(source, changes, setting, scale)
     folder = RunFolder.of(spec, out)
     console = Console()
     try:
@@ -140,6 +146,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no ± shows another sign instead of failing
+    keep_compiled()
     try:
         app()
     except NoshowError as error:

@@ -30,6 +30,15 @@ def claim_cores() -> None:
         return  # JAX has started with the devices it has: those will do
 
 
+def keep_compiled() -> None:
+    """Keep compiled programs in the user's cache for the next run, unless the user has chosen a place already."""
+    from noshow.datasets.folder import cache_dir
+
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+        jax.config.update("jax_compilation_cache_dir", str(cache_dir() / "compiled"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
 def mesh_for(jobs: int) -> Mesh:
     """The devices to share this many clients over: all, but no more than there are clients."""
     devices = np.array(jax.devices()[:jobs])

@@ -152,7 +152,7 @@ class Simulation:
         self._federation, self._model, self._algorithm = federation, model, algorithm
         self._sampled, self._rounds, self._epsilon = sampled, rounds, epsilon
         self._seeds, self._every = list(seeds), evaluate_every
-        self._evaluated, self._metrics = [0], [self._program.evaluate(self._exam)]
+        self._evaluated, self._metrics = [0], [self.evaluate()]
         nobody_yet = np.zeros((0, len(seeds), sampled), np.int32)
         self._ids, self._answered = [nobody_yet], [nobody_yet.astype(bool)]
         self._preparing = time.perf_counter() - begun
@@ -173,6 +173,10 @@ class Simulation:
         """The last evaluation, one number a seed."""
         return self._metrics[-1]
 
+    def evaluate(self) -> Metrics:
+        """The metrics of the models as they are now, one number a seed."""
+        return self._program.evaluate(self._exam)
+
     def advance(self) -> bool:
         """Play a chunk of rounds, up to the next evaluation at most; whether there was one at its end."""
         begun = time.perf_counter()
@@ -182,7 +186,7 @@ class Simulation:
         self._answered.append(record.answered)
         if self.t == until:
             self._evaluated.append(self.t)
-            self._metrics.append(self._program.evaluate(self._exam))
+            self._metrics.append(self.evaluate())
         self._seconds += time.perf_counter() - begun
         return self.t == until
 

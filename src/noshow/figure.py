@@ -48,7 +48,7 @@ def compare(histories: Sequence[History], title: str = "") -> Figure:
         figure.add_subplot(grid[0, 1]),
         figure.add_subplot(grid[1, :]),
     )
-    styles = _styles([history.algorithm for history in histories])
+    styles = styles_for([history.algorithm for history in histories])
     for history in histories:
         style = styles[history.algorithm]
         _curve(loss, history, history.scores.train_loss, style)
@@ -72,7 +72,8 @@ def compare(histories: Sequence[History], title: str = "") -> Figure:
     return figure
 
 
-def _styles(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+def styles_for(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a line for each name: the nine algorithms' own, spare ones for others."""
     own = [name for name in names if name not in STYLES]
     spare = {
         name: (SPARE_COLOURS[k % len(SPARE_COLOURS)], ("-", "-.")[k // len(SPARE_COLOURS) % 2])

@@ -16,7 +16,7 @@ from noshow.evaluate import Exam, Metrics, evaluate
 from noshow.federation import Federation
 from noshow.local import drawing, holdings
 from noshow.parameters import first_model, unraveller
-from noshow.rounds import Inputs, Record, Setting, State, play_round
+from noshow.rounds import Inputs, Record, Setting, State, play_round, sample, silence
 
 LONGEST_CHUNK = 100
 SECONDS_A_CHUNK = 4.0
@@ -43,6 +43,8 @@ class Program:
         self._mesh = mesh
         self._inputs = devices.everywhere(Inputs(holdings(federation), seed_words, prepared, rates), mesh)
         self.state = devices.everywhere(_first_state(setting, federation.clients, seed_words), mesh)
+        if setting.width > 1:
+            setting = setting._replace(width=_fitting_width(setting, self._inputs, self.state))
 
         def play(state: State, inputs: Inputs, start: Array, count: Array) -> tuple[State, Record]:
             return _play_chunk(setting, inputs, state, start, count, self._chunk)
@@ -100,19 +102,32 @@ def setting_for(
     """All that shapes the program, on the devices there are."""
     limit = budget.limit(epsilon, sampled, federation.sizes) if adversary.lawful else None
     drawn = drawing(federation, devices.rows_per_tile())
-    width = 1 if devices.on_cpu() else seeds * _clients_at_once(federation, adversary, sampled, limit)
+    width = 1 if devices.on_cpu() else seeds * sampled
     return Setting(model, algorithm, adversary, drawn, unraveller(model), sampled, limit, width, 1, None)
 
 
-def _clients_at_once(federation: Federation, adversary: Adversary, sampled: int, limit: int | None) -> int:
-    """Clients of a seed that an accelerator trains side by side. (A CPU device takes one after the other.)
+TRIAL_ROUNDS = 64
+OVERHEAD = 6
+"""A block of clients costs what its places cost, plus as much as so many places more (LeNet-5 on an H200)."""
+
+
+def _fitting_width(setting: Setting, inputs: Inputs, state: State) -> int:
+    """How many clients an accelerator had best train side by side, by a trial of who will be needed.
 
     A block of full batches lasts as long as its largest client: all at once is best. Drawn batches are alike, and
-    every place in a block costs: there, as many as will answer at least.
+    every place in a block costs, used or not; so the first rounds' roll calls are tried with the first models.
     """
-    if adversary.sees_replies or limit is None or federation.batches == "full":
-        return sampled
-    return budget.fewest_responders(limit, sampled, federation.sizes)
+    jobs = setting.width
+    if setting.adversary.sees_replies or setting.drawing.batches == "full":
+        return jobs
+
+    def needed(t: Array) -> Array:
+        return jobs - silence(setting, inputs, state, t, sample(setting, inputs, t), None).sum()
+
+    counts = np.asarray(jax.jit(jax.vmap(needed))(jnp.arange(min(TRIAL_ROUNDS, inputs.rates.shape[0]))))
+    widths = np.arange(1, jobs + 1)
+    costs = (-(-counts[:, None] // widths)) * (OVERHEAD + widths)
+    return int(widths[np.argmin(costs.sum(0))])
 
 
 def _play_chunk(

@@ -9,7 +9,7 @@ from noshow.engine import prepare, simulate
 from noshow.evaluate import Metrics
 from noshow.figure import compare
 from noshow.history import History
-from noshow.spec import Experiment, Spec, realise
+from noshow.spec import PAPER, Experiment, Spec, realise
 from noshow.store import RunFolder
 
 
@@ -48,23 +48,29 @@ def run(spec: Spec, folder: RunFolder, display: Display, again: bool = False) ->
             display.finish(histories[label], seen_before=False)
     ordered = [histories[label] for label in spec.labels]
     if missing or not (folder.path / "figure.png").exists():
-        compare(ordered, f"{spec.name} ({spec.setting})").savefig(folder.path / "figure.png", dpi=150)
+        compare(ordered, title_of(spec)).savefig(folder.path / "figure.png", dpi=150)
     return ordered
 
 
 def _run_one(spec: Spec, experiment: Experiment, label: str, display: Display) -> History:
     algorithm = experiment.algorithms[spec.labels.index(label)]
-    display.begin(label, spec.rounds)
+    rounds, evaluate_every = spec.length(label)
+    display.begin(label, rounds)
     return simulate(
         experiment.federation,
         experiment.model,
         algorithm,
         experiment.adversary,
         sampled=spec.sampled,
-        rounds=spec.rounds,
+        rounds=rounds,
         epsilon=spec.epsilon,
         seeds=spec.seeds,
-        evaluate_every=spec.evaluate_every,
+        evaluate_every=evaluate_every,
         evaluate_on=spec.evaluate_on,
         watch=lambda t, metrics: display.evaluated(label, t, metrics),
     )
+
+
+def title_of(spec: Spec) -> str:
+    """What a figure says about the run: its name, its setting, and its scale where it is not the paper's."""
+    return f"{spec.name} ({spec.setting}{'' if spec.scale == PAPER else f', {spec.scale} scale'})"

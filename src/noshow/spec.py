@@ -23,6 +23,9 @@ NAME_RULE = "use up to 100 letters, digits and . _ = + - only"
 FILES_OF_A_RUN = ("spec.toml", "about.json", "adversary.npz", "figure.png")
 """Names in a run folder that no algorithm may take for its own."""
 WRITTEN = "written"
+PAPER = "paper"
+OWN_KEYS = ("label", "rounds", "evaluate_every")
+"""What an algorithm's table may hold beside its settings: its name here, and a length of its own."""
 LAW_OFF = "off"
 """`epsilon = "off"` in a file or `--set epsilon=off`: no law, for adversaries that act without it."""
 
@@ -38,6 +41,7 @@ class Spec(BaseModel):
     name: str
     description: str = ""
     setting: str = WRITTEN
+    scale: str = PAPER
     rounds: Annotated[int, Field(ge=0)]
     sampled: Annotated[int, Field(ge=1)]
     epsilon: Annotated[float, Field(ge=0, lt=1)] | None = None
@@ -63,6 +67,11 @@ class Spec(BaseModel):
     def labels(self) -> list[str]:
         """What the algorithms are called in this experiment."""
         return [label_of(settings) for settings in self.algorithms]
+
+    def length(self, label: str) -> tuple[int, int]:
+        """An algorithm's rounds, and the rounds between two evaluations: its own, or the experiment's."""
+        table = self.algorithms[self.labels.index(label)]
+        return table.get("rounds", self.rounds), table.get("evaluate_every", self.evaluate_every)
 
 
 class Experiment(NamedTuple):
@@ -100,13 +109,14 @@ def realise(spec: Spec) -> Experiment:
     federation = _build_data(spec.data)
     model = build(MODELS, spec.model, "model")
     chosen = [
-        build(ALGORITHMS, {k: v for k, v in settings.items() if k != "label"}, f"algorithms.{label}").renamed(label)
+        build(ALGORITHMS, _without_own(settings), f"algorithms.{label}").renamed(label)
         for label, settings in zip(spec.labels, spec.algorithms, strict=True)
     ]
     adversary = build(ADVERSARIES, _with_rehearsals(spec.adversary, spec.algorithms), "adversary")
-    check(federation, model, adversary, spec.sampled, spec.rounds, spec.epsilon, spec.seeds, spec.evaluate_every)
     for algorithm in chosen:
-        curve(algorithm.rate, spec.rounds)
+        rounds, every = spec.length(algorithm.name)
+        check(federation, model, adversary, spec.sampled, rounds, spec.epsilon, spec.seeds, every, spec.evaluate_on)
+        curve(algorithm.rate, rounds)
     return Experiment(federation, model, adversary, chosen)
 
 
@@ -134,13 +144,16 @@ def label_of(settings: Settings) -> str:
     return str(settings.get("label", settings.get("name")))
 
 
+def _without_own(table: Settings) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in OWN_KEYS}
+
+
 def _resolve_algorithms(tables: Sequence[Settings]) -> list[dict[str, Any]]:
     resolved: list[dict[str, Any]] = []
     for number, table in enumerate(tables):
         label = label_of(table)
-        own = {key: value for key, value in table.items() if key != "label"}
-        where = f"algorithms.{label}" if str(own.get("name")) in ALGORITHMS else f"algorithms[{number}]"
-        settings = resolve(ALGORITHMS, own, where)
+        where = f"algorithms.{label}" if str(table.get("name")) in ALGORITHMS else f"algorithms[{number}]"
+        settings = resolve(ALGORITHMS, _without_own(table), where)
         require(SAFE_NAME.fullmatch(label) is not None, f"algorithms[{number}].label is {label!r}: {NAME_RULE}")
         require(
             label not in FILES_OF_A_RUN, f"algorithms[{number}].label is {label!r}, a file of every run: give another"
@@ -149,7 +162,10 @@ def _resolve_algorithms(tables: Sequence[Settings]) -> list[dict[str, Any]]:
             label not in map(label_of, resolved),
             f'two algorithms are called {label!r}: give one of them another label = "…"',
         )
-        resolved.append(settings | ({"label": label} if "label" in table else {}))
+        lengths = {
+            key: typed(int, table[key], f"{where}.{key}") for key in ("rounds", "evaluate_every") if key in table
+        }
+        resolved.append(settings | ({"label": label} if "label" in table else {}) | lengths)
     return resolved
 
 
@@ -172,7 +188,7 @@ def _with_rehearsals(settings: Settings, algorithms: Sequence[Settings]) -> dict
                 needed in filled or bool(same),
                 f"the shadow adversary rehearses with {needed}: add it to the algorithms, or give adversary.{needed}",
             )
-            filled.setdefault(needed, {k: v for k, v in same[0].items() if k != "label"} if same else None)
+            filled.setdefault(needed, _without_own(same[0]) if same else None)
     return filled
 
 

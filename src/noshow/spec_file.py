@@ -11,15 +11,15 @@ from typing import Any
 
 from noshow.errors import NoshowError, nearest, require
 from noshow.parts import ALGORITHMS, Settings
-from noshow.spec import WRITTEN, Spec, label_of, validate
+from noshow.spec import PAPER, WRITTEN, Spec, label_of, validate
 
 PRESETS = resources.files("noshow") / "presets"
 
 
-def load(source: str, assignments: Iterable[str] = (), setting: str | None = None) -> Spec:
-    """The spec in a file or a preset, in one of its settings, with `key=value` assignments on top.
+def load(source: str, assignments: Iterable[str] = (), setting: str | None = None, scale: str | None = None) -> Spec:
+    """The spec in a file or a preset, in one of its settings and scales, with `key=value` assignments on top.
 
-    Without `setting` it is the one the file itself names, else `"written"`.
+    Without `setting` or `scale` it is the one the file itself names, else `"written"` and `"paper"`.
 
     Example:
         >>> spec = load("synthetic-0.9", ["rounds=60", "beta=5", "data.clients=50"])
@@ -27,28 +27,36 @@ def load(source: str, assignments: Iterable[str] = (), setting: str | None = Non
         (60, 5.0, 50)
     """
     raw = read(source)
-    settings = _settings_tables(raw.pop("settings", {}))
-    own = str(raw.get("setting", WRITTEN))
-    chosen = own if setting is None else setting
-    known = {WRITTEN, *settings} if settings else {own}
-    require(chosen in known, f"setting is {chosen!r}, which {source} does not have: {nearest(chosen, known)}")
-    for key, value in settings.get(chosen, {}).items():
-        assign(raw, key, value)
-    raw["setting"] = chosen
+    _choose(raw, source, "setting", setting, WRITTEN)
+    _choose(raw, source, "scale", scale, PAPER)
     for text in assignments:
         key, equals, value = text.partition("=")
-        require(equals == "=" and key.strip() != "", f"--set {text}: write it as key=value, such as rounds=60")
-        require(
-            key.strip() != "setting", f"--set {text}: choose a setting with --setting, which changes its values too"
-        )
-        assign(raw, key.strip(), _literal(value.strip()))
+        key = key.strip()
+        require(equals == "=" and key != "", f"--set {text}: write it as key=value, such as rounds=60")
+        require(key not in CHOICES, f"--set {text}: choose it with --{key}, which changes its values too")
+        assign(raw, key, _literal(value.strip()))
     return validate(raw)
 
 
-def _settings_tables(settings: Any) -> dict[str, dict[str, Any]]:
-    fine = isinstance(settings, dict) and all(isinstance(table, dict) for table in settings.values())
-    require(fine, "settings holds something else than tables: write [settings.NAME] and its values under it")
-    return dict(settings)
+CHOICES = ("setting", "scale")
+
+
+def _choose(raw: dict[str, Any], source: str, choice: str, wanted: str | None, usual: str) -> None:
+    """Apply the values under [settings.NAME] or [scales.NAME], and write down which."""
+    tables = _named_tables(raw.pop(f"{choice}s", {}), choice)
+    own = str(raw.get(choice, usual))
+    name = own if wanted is None else wanted
+    known = {usual, *tables} if tables else {own}
+    require(name in known, f"{choice} is {name!r}, which {source} does not have: {nearest(name, known)}")
+    for key, value in tables.get(name, {}).items():
+        assign(raw, key, value)
+    raw[choice] = name
+
+
+def _named_tables(tables: Any, choice: str) -> dict[str, dict[str, Any]]:
+    fine = isinstance(tables, dict) and all(isinstance(table, dict) for table in tables.values())
+    require(fine, f"{choice}s holds something else than tables: write [{choice}s.NAME] and its values under it")
+    return dict(tables)
 
 
 def preset_names() -> list[str]:
@@ -121,11 +129,16 @@ def _file_text(path: Path) -> str:
 
 
 def _merged(base: dict[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    """`top` over `base`: tables merge, unless they name another part; everything else is replaced."""
+    """`top` over `base`: tables merge, unless they name another part; everything else is replaced.
+
+    A named setting or scale is one choice, and is replaced as a whole.
+    """
     merged = dict(base)
     for key, value in top.items():
         below = base.get(key)
-        if isinstance(below, dict) and isinstance(value, dict) and value.get("name") in (None, below.get("name")):
+        if key in ("settings", "scales") and isinstance(below, dict) and isinstance(value, dict):
+            merged[key] = below | value
+        elif isinstance(below, dict) and isinstance(value, dict) and value.get("name") in (None, below.get("name")):
             merged[key] = _merged(below, value)
         else:
             merged[key] = value

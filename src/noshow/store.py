@@ -21,7 +21,7 @@ import shutil
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from noshow.contracts import Adversary, Key, Memory, Model, Params
 from noshow.errors import NoshowError, require
 from noshow.evaluate import Metrics
 from noshow.federation import Federation
+from noshow.files import write_whole
 from noshow.history import History, RollCall
 from noshow.spec import Spec, validate
 from noshow.version import __version__
@@ -82,20 +83,12 @@ class RunFolder:
 
         `anew` starts over; earlier results stay until theirs replace them.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if anew:
-                (self.path / "adversary.npz").unlink(missing_ok=True)
-            if anew or not (self.path / "spec.toml").exists():
-                _write(
-                    self.path / "about.json",
-                    lambda part: part.write_text(json.dumps(about(), indent=2) + "\n", "utf-8"),
-                )
-                _write(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
-        except OSError as error:
-            raise NoshowError(
-                f"the run folder {self.path} cannot be written: {error.strerror}; choose another --out"
-            ) from None
+        if anew:
+            (self.path / "adversary.npz").unlink(missing_ok=True)
+        if anew or not (self.path / "spec.toml").exists():
+            facts = json.dumps(about(), indent=2) + "\n"
+            write_whole(self.path / "about.json", lambda part: part.write_text(facts, "utf-8"))
+            write_whole(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
 
     def about(self) -> dict[str, Any]:
         """Versions, machine and time of the run, as written at its start."""
@@ -166,7 +159,7 @@ class RunFolder:
                 return kept[name]
             state = adversary.init(key, federation, model)
             if isinstance(state, jax.Array):
-                _write(file, lambda part: _save_arrays(part, kept | {name: np.asarray(state)}))
+                write_whole(file, lambda part: _save_arrays(part, kept | {name: np.asarray(state)}))
             return state
 
         return adversary._replace(init=init)
@@ -236,13 +229,3 @@ def _load_arrays(file: Path) -> dict[str, np.ndarray]:
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise NoshowError(f"{file} is damaged ({error}): remove it and run again") from None
-
-
-def _write(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file under another name, then rename it: it is there whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

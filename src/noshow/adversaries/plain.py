@@ -58,10 +58,12 @@ def round_robin(groups: int, period: int = 100) -> Adversary:
         require(groups <= clients, f"round_robin has {groups} groups for {clients} clients: give fewer groups")
 
     def init(key: Key, federation: Federation, model: Model) -> Memory:
-        return jax.random.permutation(key, federation.clients) % groups
+        # The number of groups is part of the state, so that one compiled program serves them all.
+        return jax.random.permutation(key, federation.clients) % groups, jnp.asarray(groups)
 
-    def score(group: Memory, key: Key, scene: Scene) -> Array:
-        turn = (scene.t // period + 1) % groups
+    def score(state: Memory, key: Key, scene: Scene) -> Array:
+        group, count = state
+        turn = (scene.t // period + 1) % count
         return jnp.where(group[scene.ids] == turn, 0.0, -jnp.inf)
 
     return Adversary(score, init, check, lawful=False, name="round_robin")

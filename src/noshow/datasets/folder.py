@@ -10,6 +10,7 @@ from typing import Any
 import tomli_w
 
 from noshow.errors import NoshowError, require
+from noshow.files import write_whole
 
 VARIABLE = "NOSHOW_DATA"
 
@@ -45,21 +46,7 @@ def data_folder(chosen: str | Path | None = None) -> Path:
 def remember(folder: Path) -> None:
     """Write the folder into the user's settings, where `data_folder` finds it; other settings stay as they are."""
     settings = _settings() | {"data": str(folder.absolute())}
-    write_whole(_settings_file(), tomli_w.dumps(settings).encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name, then rename it: it is there whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError as error:
-        raise NoshowError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        if part.parent.is_dir():
-            part.unlink(missing_ok=True)
+    write_whole(_settings_file(), lambda part: part.write_text(tomli_w.dumps(settings), "utf-8"))
 
 
 def not_here(what: str, name: str, folder: Path, files: str) -> NoshowError:

@@ -12,8 +12,9 @@ from os.path import isfile
 from pathlib import Path
 
 from noshow.datasets.download import GoneError, download
-from noshow.datasets.folder import data_folder, not_here, write_whole
+from noshow.datasets.folder import data_folder, not_here
 from noshow.errors import NoshowError, require
+from noshow.files import write_whole
 
 NAME = "shakespeare"
 WHAT = "Shakespeare's works, Gutenberg e-book 100 of 1994 (LEAF)"
@@ -54,7 +55,8 @@ def get(folder: Path) -> Path:
             if url == URLS[-1]:
                 raise
     try:
-        write_whole(target, _checked(archive))
+        text = _checked(archive)
+        write_whole(target, lambda part: part.write_bytes(text))
     finally:
         archive.unlink()
     return target

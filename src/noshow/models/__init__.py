@@ -1,5 +1,8 @@
 """Models, as pairs of `init` and `measure`."""
 
+from noshow.models.adapters import from_equinox, from_flax
+from noshow.models.char_lstm import char_lstm
+from noshow.models.lenet5 import lenet5
 from noshow.models.logistic import logistic
 
-__all__ = ["logistic"]
+__all__ = ["char_lstm", "from_equinox", "from_flax", "lenet5", "logistic"]

@@ -1,0 +1,146 @@
+"""The command `noshow reproduce`: the paper's experiments, run and drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from noshow.errors import NoshowError, require
+
+if TYPE_CHECKING:
+    from noshow.paper.driver import Bench, Clock
+    from noshow.paper.experiments import Experiment
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Experiments; see --list.")] = None,
+    list_them: Annotated[bool, typer.Option("--list", help="What there is, what it costs here, what is done.")] = False,
+    setting: Annotated[
+        str, typer.Option(metavar="written|published|both", help="The paper's text, or what the authors ran.")
+    ] = "both",
+    scale: Annotated[str, typer.Option(metavar="paper|quick", help="As the paper, or minutes on a laptop.")] = "paper",
+    seeds: Annotated[str, typer.Option(metavar="0,1,2", help="The seeds to run, all at once.")] = "0,1,2",
+    minutes: Annotated[
+        float | None, typer.Option(metavar="N", help="Stop after so many minutes; the same command goes on later.")
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where results and figures go.")] = Path("results"),
+) -> None:
+    """Run what is missing of the paper's experiments and draw their figures."""
+    from noshow.paper.driver import Bench, Clock
+    from noshow.paper.experiments import SETTINGS, find
+
+    require(setting in (*SETTINGS, "both"), f"setting is {setting!r}: give 'written', 'published' or 'both'")
+    chosen = SETTINGS if setting == "both" else (setting,)
+    whole = _numbers(seeds)
+    console = Console()
+    if list_them or not names:
+        _list(console, out, chosen, scale, whole)
+        return
+    found = [find(name) for name in names]
+    bench, clock = Bench(), Clock(minutes)
+    for experiment in found:
+        if isinstance(experiment, str):
+            _picture(console, experiment, out)
+        else:
+            for each in chosen:
+                _experiment(console, experiment, each, scale, whole, out, bench, clock)
+
+
+def folder_of(out: Path, name: str, setting: str, scale: str, cell: str) -> Path:
+    """Where the results of one cell lie."""
+    return out / name / (setting if scale == "paper" else f"{setting}-{scale}") / cell
+
+
+def _numbers(seeds: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(seed) for seed in seeds.split(","))
+    except ValueError:
+        raise NoshowError(f"seeds is {seeds!r}: give whole numbers, such as 0,1,2") from None
+
+
+def _experiment(
+    console: Console,
+    experiment: Experiment,
+    setting: str,
+    scale: str,
+    seeds: tuple[int, ...],
+    out: Path,
+    bench: Bench,
+    clock: Clock,
+) -> None:
+    from noshow.display import display_for
+    from noshow.paper.driver import run_missing
+    from noshow.paper.results import Results
+
+    complete = True
+    for cell, spec in experiment.specs(setting, scale, seeds).items():
+        results = Results(folder_of(out, experiment.name, setting, scale, cell), spec)
+        console.print(f"{experiment.name} {cell} ({setting}): {len(results.finished)} of {len(spec.labels)} there")
+        with display_for(console) as display:
+            complete = run_missing(spec, results, bench, display, clock) and complete
+    if not complete:
+        console.print(f"{experiment.name} ({setting}): time is up; the same command goes on from here")
+        return
+    _draw(console, experiment, setting, scale, seeds, out)
+
+
+def _draw(
+    console: Console, experiment: Experiment, setting: str, scale: str, seeds: tuple[int, ...], out: Path
+) -> None:
+    from noshow.paper.experiments import find
+    from noshow.paper.figures import VARIANTS, draw
+    from noshow.paper.results import Results
+
+    def curves_of(experiment: Experiment, cell: str) -> Results:
+        spec = experiment.specs(setting, scale, seeds)[cell]
+        return Results(folder_of(out, experiment.name, setting, scale, cell), spec)
+
+    runs = {cell: curves_of(experiment, cell).curves() for cell in experiment.cells}
+    levels = {}
+    # Where the paper draws the variants as lines beside the Byzantine-resilient rules.
+    beside = {"cifar10-long": "cifar10-0.2", "shakespeare-0.7": "shakespeare-0.7"}.get(experiment.name)
+    if beside is not None:
+        other = find(beside)
+        assert not isinstance(other, str)
+        there = curves_of(other, "").curves()
+        levels = {label: there[label] for label in VARIANTS if label in there}
+    title = f"{experiment.name} ({setting}{'' if scale == 'paper' else f', {scale} scale'}), {len(seeds)} seeds"
+    for end, figure in draw(experiment.name, runs, title, levels).items():
+        file = folder_of(out, experiment.name, setting, scale, "") / f"figure{'-' if end else ''}{end}.png"
+        figure.savefig(file, dpi=110)
+        console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _picture(console: Console, name: str, out: Path) -> None:
+    from noshow.paper.pictures import PICTURES
+
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / f"{name}.png"
+    PICTURES[name]().savefig(file, dpi=110)
+    console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, seeds: tuple[int, ...]) -> None:
+    from noshow.paper.costs import cost_here
+    from noshow.paper.experiments import EXPERIMENTS, PICTURES
+    from noshow.paper.results import Results
+
+    table = Table("experiment", "what it shows", "setting", "cost here", "there", box=None)
+    for experiment in EXPERIMENTS.values():
+        for setting in settings:
+            specs = experiment.specs(setting, scale, seeds)
+            there = [
+                Results(folder_of(out, experiment.name, setting, scale, cell), spec) for cell, spec in specs.items()
+            ]
+            finished = sum(len(results.finished) for results in there)
+            runs = sum(len(spec.labels) for spec in specs.values())
+            table.add_row(
+                experiment.name, experiment.shows, setting, cost_here(list(specs.values())), f"{finished} of {runs}"
+            )
+    for name, shows in PICTURES.items():
+        table.add_row(name, shows, "", "seconds", "yes" if (out / f"{name}.png").exists() else "no")
+    console.print(table)

@@ -1,0 +1,188 @@
+"""Results small enough to keep beside the code: curves of every algorithm of one run, and how they were made.
+
+    RESULTS/metrics.parquet   one row an algorithm, seed and evaluation
+    RESULTS/rounds.parquet    one row an algorithm, seed and round: epsilon_t, how many answered
+    RESULTS/spec.toml         the resolved spec
+    RESULTS/about.json        for each algorithm: when, at which commit, on what machine, how long
+    RESULTS/unfinished/       runs put aside when time was up
+
+Models and full roll calls are what `noshow run` keeps; here only what figures and tables need.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from noshow.engine import Snapshot
+from noshow.errors import NoshowError, require
+from noshow.evaluate import Metrics
+from noshow.files import write_whole
+from noshow.history import History
+from noshow.spec import Spec, validate
+from noshow.store import about
+
+EVALUATIONS = "metrics.parquet"
+ROUNDS = "rounds.parquet"
+
+
+class Curves(NamedTuple):
+    """One algorithm's results: rows are seeds, columns evaluations or rounds."""
+
+    label: str
+    seeds: np.ndarray
+    evaluated: np.ndarray
+    scores: Metrics
+    epsilon_t: np.ndarray
+    responders: np.ndarray
+
+
+class Results:
+    """The results of one spec in one folder."""
+
+    def __init__(self, path: Path, spec: Spec) -> None:
+        self.path = path
+        self.spec = spec
+        file = path / "spec.toml"
+        if file.exists():
+            there = _read_spec(file)
+            different = [
+                key for key in Spec.model_fields if key != "description" and getattr(there, key) != getattr(spec, key)
+            ]
+            require(not different, f"{path} holds another run ({', '.join(different)} differ): choose another --out")
+
+    @property
+    def finished(self) -> list[str]:
+        """The algorithms whose results are here."""
+        done = self._about()
+        return [label for label in self.spec.labels if label in done]
+
+    def add(self, history: History) -> None:
+        """Keep an algorithm's curves, and forget what was put aside of it."""
+        write_whole(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
+        _append(self.path / EVALUATIONS, history.algorithm, history.metrics)
+        _append(self.path / ROUNDS, history.algorithm, _rounds_table(history))
+        facts = about() | {"commit": commit(), "seconds": round(history.seconds, 1)}
+        done = self._about() | {history.algorithm: facts}
+        write_whole(self.path / "about.json", lambda part: part.write_text(json.dumps(done, indent=1) + "\n", "utf-8"))
+        self._aside(history.algorithm).unlink(missing_ok=True)
+
+    def curves(self) -> dict[str, Curves]:
+        """The curves of all finished algorithms, by label."""
+        if not self.finished:
+            return {}
+        metrics, rounds = pq.read_table(self.path / EVALUATIONS), pq.read_table(self.path / ROUNDS)
+        return {label: _curves(label, _only(metrics, label), _only(rounds, label)) for label in self.finished}
+
+    def put_aside(self, label: str, snapshot: Snapshot) -> None:
+        """Keep an unfinished run."""
+        file = self._aside(label)
+        plain = {key: np.asarray(value) for key, value in snapshot._asdict().items() if key not in ("state", "scores")}
+        arrays = plain | {f"scores.{key}": value for key, value in snapshot.scores._asdict().items()}
+        arrays |= {f"state.{place:03d}": leaf for place, leaf in enumerate(snapshot.state)}
+
+        def write(part: Path) -> None:
+            with part.open("wb") as stream:
+                np.savez(stream, allow_pickle=False, **arrays)
+
+        write_whole(file, write)
+
+    def put_aside_before(self, label: str) -> Snapshot | None:
+        """The run of this algorithm that was put aside, if there is one."""
+        file = self._aside(label)
+        if not file.is_file():
+            return None
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                kept = {name: arrays[name] for name in arrays.files}
+            return Snapshot(
+                t=int(kept["t"]),
+                state=[kept[name] for name in sorted(kept) if name.startswith("state.")],
+                evaluated=kept["evaluated"],
+                scores=Metrics(*(kept[f"scores.{name}"] for name in Metrics._fields)),
+                ids=kept["ids"],
+                answered=kept["answered"],
+                seconds=float(kept["seconds"]),
+            )
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise NoshowError(f"{file} is damaged ({error}): remove it and run again") from None
+
+    def _aside(self, label: str) -> Path:
+        return self.path / "unfinished" / f"{label}.npz"
+
+    def _about(self) -> dict[str, Any]:
+        file = self.path / "about.json"
+        if not file.is_file():
+            return {}
+        try:
+            return dict(json.loads(file.read_text("utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise NoshowError(f"{file} is damaged ({error}): restore it, or remove the folder and run again") from None
+
+
+def commit() -> str:
+    """The commit of the code that runs: of its git checkout, or as told by NOSHOW_COMMIT where there is none."""
+    if told := os.environ.get("NOSHOW_COMMIT"):
+        return told
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _read_spec(file: Path) -> Spec:
+    try:
+        return validate(tomllib.loads(file.read_text("utf-8")))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, NoshowError) as error:
+        raise NoshowError(f"{file} is damaged: {error}") from None
+
+
+def _rounds_table(history: History) -> pa.Table:
+    call = history.roll_call
+    seeds, rounds = call.epsilon_t.shape
+    columns: Any = {
+        "algorithm": pa.array([history.algorithm] * (seeds * rounds), pa.string()),
+        "seed": np.repeat(history.seeds.astype(np.int64), rounds),
+        "round": np.tile(np.arange(rounds, dtype=np.int32), seeds),
+        "epsilon_t": call.epsilon_t.reshape(-1).astype(np.float32),
+        "responders": call.answered.sum(-1).reshape(-1).astype(np.int16),
+    }
+    return pa.table(columns)
+
+
+def _append(file: Path, label: str, table: pa.Table) -> None:
+    if file.exists():
+        kept = pq.read_table(file)
+        table = pa.concat_tables([kept.filter(pc.field("algorithm") != label), table])
+    write_whole(file, lambda part: pq.write_table(table, part, compression="zstd", use_dictionary=True))
+
+
+def _only(table: pa.Table, label: str) -> pa.Table:
+    return table.filter(pc.field("algorithm") == label)
+
+
+def _curves(label: str, metrics: pa.Table, rounds: pa.Table) -> Curves:
+    seeds = np.unique(np.asarray(metrics["seed"]))
+
+    def by_seed(table: pa.Table, name: str) -> np.ndarray:
+        return np.asarray(table[name]).reshape(len(seeds), -1)
+
+    return Curves(
+        label,
+        seeds,
+        by_seed(metrics, "round")[0],
+        Metrics(*(by_seed(metrics, name) for name in Metrics._fields)),
+        by_seed(rounds, "epsilon_t"),
+        by_seed(rounds, "responders"),
+    )
