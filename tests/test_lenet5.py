@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_layers_are_pytorchs(blocks: Any) -> None:
 
 @BLOCKS
 def test_losses_and_gradients_are_pytorchs(blocks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noshow.models.lenet5.CPU_BLOCKS", blocks)
+    monkeypatch.setattr(sys.modules["noshow.models.lenet5"], "CPU_BLOCKS", blocks)
     arrays, measure = torch_arrays("lenet5"), lenet5().measure
     params, batch = as_ours(arrays, "weight"), batch_of(arrays)
 

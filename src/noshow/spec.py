@@ -18,8 +18,8 @@ from noshow.federation import Batches, Federation
 from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve, typed
 from noshow.rates import curve
 
-SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,99}")
-NAME_RULE = "use up to 100 letters, digits and . _ = + - only"
+SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+NAME_RULE = "use up to 100 letters, digits and . _ + - only"
 FILES_OF_A_RUN = ("spec.toml", "about.json", "adversary.npz", "figure.png")
 """Names in a run folder that no algorithm may take for its own."""
 WRITTEN = "written"

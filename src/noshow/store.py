@@ -227,5 +227,5 @@ def _load_arrays(file: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise NoshowError(f"{file} is damaged ({error}): remove it and run again") from None

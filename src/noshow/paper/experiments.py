@@ -40,8 +40,8 @@ def _round_robin_cells() -> dict[str, tuple[str, ...]]:
         f"K{sampled}-r{groups}": (
             f"sampled={sampled}",
             f"adversary.groups={groups}",
-            f"algorithms.fedavg_variant-beta=root.beta={sqrt(100 / sampled)}",
-            f"algorithms.fedprox_variant-beta=root.beta={sqrt(100 / sampled)}",
+            f"algorithms.fedavg_variant-beta-root.beta={sqrt(100 / sampled)}",
+            f"algorithms.fedprox_variant-beta-root.beta={sqrt(100 / sampled)}",
         )
         for sampled in (5, 10, 30)
         for groups in (4, 5, 10)

@@ -114,7 +114,7 @@ class Results:
                 answered=kept["answered"],
                 seconds=float(kept["seconds"]),
             )
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise NoshowError(f"{file} is damaged ({error}): remove it and run again") from None
 
     def _aside(self, label: str) -> Path:

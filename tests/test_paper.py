@@ -1,0 +1,257 @@
+"""The paper's experiments: their specs, the driver that stops in time and goes on, results on disk, figures."""
+
+from __future__ import annotations
+
+import json
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from test_spec import SMALL
+from typer.testing import CliRunner
+
+import noshow as ns
+from noshow import cli
+from noshow.display import PlainLines
+from noshow.paper import costs, experiments, figures
+from noshow.paper.driver import Bench, Clock, run_missing
+from noshow.paper.experiments import EXPERIMENTS, Experiment, find
+from noshow.paper.results import Results
+from noshow.spec import Spec, realise
+from noshow.spec_file import load
+
+TWO = SMALL + '\n[[algorithms]]\nname = "gm"\nrate = 0.1\nrounds = 7\nevaluate_every = 2\n'
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    file = tmp_path / "small.toml"
+    file.write_text(TWO, "utf-8")
+    return load(str(file), ["rounds=12", "evaluate_every=5", "seeds=[0,4]"])
+
+
+class Countdown(Clock):
+    """Time is up after so many looks at the clock."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(None)
+        self._looks = looks
+
+    @property
+    def up(self) -> bool:
+        self._looks -= 1
+        return self._looks < 0
+
+
+def silent() -> PlainLines:
+    return PlainLines(Console(quiet=True))
+
+
+@pytest.mark.parametrize("setting", ["written", "published"])
+@pytest.mark.parametrize("scale", ["paper", "quick"])
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_valid_specs_in_both_settings_and_scales(name: str, setting: str, scale: str) -> None:
+    specs = EXPERIMENTS[name].specs(setting, scale)
+    assert {(spec.setting, spec.scale, tuple(spec.seeds)) for spec in specs.values()} == {(setting, scale, (0, 1, 2))}
+    for spec in specs.values():
+        published = setting == "published"
+        if "batches" in spec.data:
+            assert spec.data["batches"] == ("step" if published else "round")
+        if spec.adversary["name"] == "shadow":
+            assert spec.adversary["candidates"] == ("all" if published else [25, 10])
+        damping = {table.get("damping") for table in spec.algorithms if table["name"] in ("gm", "cclip", "fedprox")}
+        assert damping <= ({1.0} if published else {None})
+
+
+def test_what_the_table_of_experiments_says() -> None:
+    paper = {name: experiment.specs("written", "paper") for name, experiment in EXPERIMENTS.items()}
+    cifar = paper["cifar10-0.8"][""]
+    by_label = dict(zip(cifar.labels, cifar.algorithms, strict=True))
+    assert (cifar.rounds, cifar.sampled, cifar.epsilon, cifar.data["clients"], cifar.data["batch_size"]) == (
+        2000,
+        10,
+        0.8,
+        100,
+        100,
+    )
+    assert by_label["mifa"]["rate"] == {"name": "inverse_sqrt", "initial": 0.1}
+    assert (by_label["fedprox"]["rate"], by_label["fedprox"]["mu"], by_label["fedprox"]["steps"]) == (0.03, 0.1, 10)
+    assert by_label["gm"]["rate"] == 0.001
+    assert (paper["cifar10-0.2"][""].epsilon, paper["cifar10-long"][""].epsilon) == (0.2, 0.2)
+    assert (paper["cifar10-long"][""].rounds, len(paper["cifar10-long"][""].labels)) == (4000, 4)
+    shakespeare = paper["shakespeare-0.7"][""]
+    assert (shakespeare.length("fedavg")[0], shakespeare.length("gm")[0]) == (60, 1000)
+    assert (shakespeare.sampled, shakespeare.data["batch_size"], shakespeare.epsilon) == (20, 500, 0.7)
+    assert len(paper["round-robin"]) == 9
+    for cell, spec in paper["round-robin"].items():
+        betas = {table.get("label"): table.get("beta") for table in spec.algorithms}
+        assert cell == f"K{spec.sampled}-r{spec.adversary['groups']}"
+        assert betas["fedavg_variant-beta-root"] == pytest.approx(sqrt(100 / spec.sampled))
+        assert betas["fedavg_variant-beta-1"] == 1.0
+    assert [spec.adversary["probability"] for spec in paper["random-response"].values()] == [
+        0.2,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.9,
+    ]
+
+
+def test_an_unknown_experiment_is_told() -> None:
+    with pytest.raises(ns.NoshowError, match=r"there is no experiment 'cifar-0.8': did you mean 'cifar10-0\.8'"):
+        find("cifar-0.8")
+
+
+def test_a_driver_that_is_stopped_often_ends_where_an_undisturbed_one_does(spec: Spec, tmp_path: Path) -> None:
+    whole = Results(tmp_path / "whole", spec)
+    assert run_missing(spec, whole, Bench(), silent(), Clock(None))
+    calls = 0
+    stopped = Results(tmp_path / "stopped", spec)
+    while not run_missing(spec, stopped, Bench(), silent(), Countdown(3)):
+        calls += 1
+        assert calls < 30
+        stopped = Results(tmp_path / "stopped", spec)
+    assert calls > 2
+    for name in ("metrics.parquet", "rounds.parquet"):
+        assert pq.read_table(tmp_path / "whole" / name).equals(pq.read_table(tmp_path / "stopped" / name))
+    assert not list((tmp_path / "stopped" / "unfinished").iterdir())
+
+
+def test_results_are_the_history(spec: Spec, tmp_path: Path) -> None:
+    results = Results(tmp_path / "results", spec)
+    run_missing(spec, results, Bench(), silent(), Clock(None))
+    curves = Results(tmp_path / "results", spec).curves()
+    assert list(curves) == ["fedavg", "gm"]
+    parts = realise(spec)
+    history = ns.simulate(
+        parts.federation,
+        parts.model,
+        parts.algorithms[1],
+        parts.adversary,
+        sampled=4,
+        epsilon=0.5,
+        rounds=7,
+        evaluate_every=2,
+        seeds=[0, 4],
+    )
+    assert curves["gm"].evaluated.tolist() == history.evaluated.tolist() == [0, 2, 4, 6, 7]
+    np.testing.assert_array_equal(curves["gm"].scores.train_loss, history.scores.train_loss)
+    np.testing.assert_allclose(curves["gm"].epsilon_t, history.roll_call.epsilon_t, rtol=1e-6)
+    np.testing.assert_array_equal(curves["gm"].responders, history.roll_call.answered.sum(-1))
+    facts = json.loads((tmp_path / "results" / "about.json").read_text())
+    assert {"commit", "started", "devices", "seconds", "jax"} <= set(facts["gm"])
+
+
+def test_results_of_another_spec_are_told(spec: Spec, tmp_path: Path) -> None:
+    run_missing(spec, Results(tmp_path / "results", spec), Bench(), silent(), Clock(None))
+    with pytest.raises(ns.NoshowError, match=r"holds another run \(rounds differ\)"):
+        Results(tmp_path / "results", spec.model_copy(update={"rounds": 13}))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK nothing"])
+def test_a_damaged_unfinished_run_is_told(spec: Spec, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "gm.npz").write_bytes(content)
+    with pytest.raises(ns.NoshowError, match=r"gm\.npz is damaged"):
+        Results(tmp_path, spec).put_aside_before("gm")
+
+
+def test_the_bench_builds_equal_parts_once(spec: Spec) -> None:
+    bench = Bench()
+    one, other = bench.realise(spec), bench.realise(spec.model_copy(update={"epsilon": 0.2}))
+    assert one.federation is other.federation
+    assert one.model is other.model
+    assert one.adversary is other.adversary
+    assert bench.realise(spec.model_copy(update={"data": spec.data | {"clients": 9}})).federation.clients == 9
+
+
+def curves_of(*labels: str) -> dict[str, figures.Curves]:
+    rng = np.random.default_rng(0)
+    scores = ns.history.Metrics(*(rng.uniform(size=(2, 5)) for _ in range(3)))  # type: ignore[attr-defined]
+    used, answered = np.full((2, 60), 0.25), np.full((2, 60), 3)
+    return {label: figures.Curves(label, np.arange(2), np.arange(5) * 15, scores, used, answered) for label in labels}
+
+
+NINE = (*figures.BASELINES, *figures.BYZANTINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "panels"),
+    [("cifar10-0.8", 4), ("cifar10-0.2", 4), ("synthetic-0.9", 8), ("synthetic-0.7", 8), ("shakespeare-0.7", 4)],
+)
+def test_figures_have_the_papers_panels(name: str, panels: int) -> None:
+    (figure,) = figures.draw(name, {"": curves_of(*NINE)}, name).values()
+    assert len(figure.axes) == panels
+    first = [line.get_label() for line in figure.axes[0].get_lines()]
+    assert first == (["fedavg", "fedavg_variant", "mifa"] if "shakes" in name else list(figures.BASELINES))
+
+
+def test_the_long_figures() -> None:
+    (figure,) = figures.draw("synthetic-long", {"": curves_of(*NINE)}, "synthetic-long").values()
+    assert [len(axes.get_lines()) for axes in figure.axes] == [9, 9]
+    assert [len(box.get_lines()) for box in figure.axes[0].child_axes] == [2, 2]
+    levels = curves_of("fedavg_variant")
+    (figure,) = figures.draw("cifar10-long", {"": curves_of(*figures.BYZANTINE)}, "cifar10-long", levels).values()
+    line = figure.axes[0].get_lines()[-1]
+    assert line.get_ydata()[0] == pytest.approx(levels["fedavg_variant"].scores.train_loss[:, 4].mean())
+
+
+def test_the_grid_and_the_probabilities() -> None:
+    grid = figures.draw("round-robin", {cell: curves_of("fedavg") for cell in EXPERIMENTS["round-robin"].cells}, "x")
+    assert sorted(grid) == ["accuracy", "loss"]
+    assert [axes.get_title(loc="left") for axes in grid["loss"].axes[:2]] == ["K = 5, r = 4", "K = 5, r = 5"]
+    cells = EXPERIMENTS["random-response"].cells
+    (figure,) = figures.draw("random-response", {cell: curves_of("gm", "cclip") for cell in cells}, "x").values()
+    np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_xdata(), np.arange(2, 10) / 10)
+
+
+def test_costs_follow_rounds_steps_and_seeds(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "_measured", lambda spec: (0.5, 2.0))
+    # fedavg: 12 rounds of 2 steps, 12/5 + 1 evaluations; gm: 7 rounds of 1 step, 7/2 + 1; two seeds.
+    assert costs.seconds(spec) == pytest.approx(2 * (12 * 2 * 0.5 + 3.4 * 2 + 7 * 0.5 + 4.5 * 2))
+
+
+def test_costs_are_measured_once(spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = costs.seconds(spec)
+    assert 0 < first < 60
+    assert costs.seconds(spec) == first
+
+
+def test_costs_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOSHOW_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert costs.cost_here(list(EXPERIMENTS["cifar10-0.8"].specs("written", "paper").values())) == "no data here"
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(TWO + "\n[settings.published]\nsteps = 1\n", "utf-8")
+    tiny = Experiment("synthetic-long", "a small one", str(file), {"": ()})
+    monkeypatch.setattr(experiments, "EXPERIMENTS", {"synthetic-long": tiny})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "150")
+    out = tmp_path / "results"
+    monkeypatch.setattr(figures, "_zoom", lambda axes, curves: None)
+
+    def command(*arguments: str) -> str:
+        done = CliRunner().invoke(cli.app, ["reproduce", *arguments, "--out", str(out)], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "0 of 2" in command("--list")
+    assert "time is up" in command("synthetic-long", "--setting", "written", "--minutes", "0")
+    assert "figure.png" in command("synthetic-long", "--seeds", "0,1")
+    assert (out / "synthetic-long" / "published" / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert "2 of 2" in command("--list", "--seeds", "0,1")
+    assert "power-law.png" in command("power-law")
+    with pytest.raises(ns.NoshowError, match="setting is 'other'"):
+        command("synthetic-long", "--setting", "other")
+    with pytest.raises(ns.NoshowError, match="seeds is 'x'"):
+        command("synthetic-long", "--seeds", "x")
