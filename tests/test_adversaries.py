@@ -51,14 +51,15 @@ def test_largest_reply_needs_gradients(federation: ns.Federation, model: ns.Mode
 def test_round_robin_takes_turns(model: ns.Model) -> None:
     federation = ns.datasets.synthetic(clients=12, sizes=10)
     adversary = V.round_robin(groups=4, period=100)
-    groups = adversary.init(KEY, federation, model)
+    state = adversary.init(KEY, federation, model)
+    groups = np.asarray(state[0])
     assert np.bincount(groups).tolist() == [3, 3, 3, 3]
-    assert not np.array_equal(groups, adversary.init(jax.random.key(1), federation, model))
+    assert not np.array_equal(groups, adversary.init(jax.random.key(1), federation, model)[0])
     # In the paper's count, rounds 100(i-1) < t <= 100 i have group i mod r silent; our round t is its round t + 1.
     for t in (0, 99, 100, 299, 300, 1234):
         turn = -(-(t + 1) // 100) % 4
-        scores = np.asarray(adversary.score(groups, KEY, scene(t, tuple(range(12)))))
-        assert np.array_equal(scores > -np.inf, np.asarray(groups) == turn)
+        scores = np.asarray(adversary.score(state, KEY, scene(t, tuple(range(12)))))
+        assert np.array_equal(scores > -np.inf, groups == turn)
 
 
 def test_random_response(model: ns.Model) -> None:
