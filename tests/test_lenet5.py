@@ -11,7 +11,7 @@ import pytest
 
 from noshow.errors import NoshowError
 from noshow.models.convolution import convolve
-from noshow.models.lenet5 import ACCELERATOR_BLOCKS, CPU_BLOCKS, init, lenet5, logits, pool
+from noshow.models.lenet5 import ACCELERATOR_BLOCKS, CPU_BLOCKS, first_windows, init, lenet5, logits, pool
 
 FIXTURE = Path(__file__).parent / "data" / "torch_models.npz"
 BLOCKS = pytest.mark.parametrize("blocks", [CPU_BLOCKS, ACCELERATOR_BLOCKS], ids=["cpu", "accelerator"])
@@ -47,7 +47,8 @@ def assert_close(ours: Any, theirs: Any) -> None:
 @BLOCKS
 def test_logits_are_pytorchs(blocks: Any) -> None:
     arrays = torch_arrays("lenet5")
-    ours = jax.jit(logits, static_argnums=2)(as_ours(arrays, "weight"), batch_of(arrays)[0], blocks)
+    seen = first_windows(batch_of(arrays)[0], blocks)
+    ours = jax.jit(logits, static_argnums=2)(as_ours(arrays, "weight"), seen, blocks)
     assert_close(ours, arrays["output.logits"])
 
 

@@ -15,7 +15,7 @@ from noshow.parameters import flat_losses, unraveller
 def objective(federation: ns.Federation, model: ns.Model, client: int, tile: int = 16, seed: int = 0) -> ClientData:
     arrays = jax.tree.map(jnp.asarray, holdings(federation))
     losses = flat_losses(model, unraveller(model))
-    return ClientData(losses, drawing(federation, tile), arrays, jnp.asarray(client), jax.random.key(seed))
+    return ClientData(losses, drawing(federation, model, tile), arrays, jnp.asarray(client), jax.random.key(seed))
 
 
 @pytest.mark.parametrize("tile", [1, 7, 16, 128, 10**6])
@@ -69,8 +69,20 @@ def test_a_neighbours_nan_stays_with_the_neighbour(model: ns.Model) -> None:
         np.testing.assert_allclose(beside.gradient(theta), alone.gradient(theta), rtol=1e-5)
 
 
-def test_no_batch_is_longer_than_the_largest_client(federation: ns.Federation) -> None:
-    assert drawing(federation.drawing("step", 10**6), 16).batch_size == federation.held.max()
+def test_no_batch_is_longer_than_the_largest_client(federation: ns.Federation, model: ns.Model) -> None:
+    assert drawing(federation.drawing("step", 10**6), model, 16).batch_size == federation.held.max()
+
+
+@pytest.mark.parametrize("batches", ["full", "round", "step"])
+def test_the_model_measures_what_it_prepared(federation: ns.Federation, model: ns.Model, batches: str) -> None:
+    def doubled(batch: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return 2 * batch[0], batch[1]
+
+    drawn = federation.drawing(batches, 9)  # type: ignore[arg-type]
+    twice = ns.Federation((2 * drawn.data[0], drawn.data[1]), drawn.held, drawn.test, drawn.batches, drawn.batch_size)
+    theta = jnp.linspace(-1, 1, 15)
+    prepared = objective(drawn, model._replace(prepare=doubled), 5)
+    np.testing.assert_allclose(prepared.loss(theta), objective(twice, model, 5).loss(theta), rtol=1e-6)
 
 
 @pytest.mark.parametrize("batches", ["full", "round"])

@@ -55,7 +55,7 @@ def _check_model(model: Model, federation: Federation) -> None:
     rows = jax.tree.map(lambda leaf: leaf[:1], federation.data)
     try:
         params = jax.eval_shape(model.init, jax.random.key(0))
-        batch = jax.eval_shape(federation.read, federation.shared, rows)
+        batch = jax.eval_shape(lambda *stored: model.prepare(federation.read(*stored)), federation.shared, rows)
         found = [jnp.shape(column) for column in jax.eval_shape(model.measure, params, batch)]
     except (TypeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]

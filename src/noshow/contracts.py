@@ -48,8 +48,11 @@ class Model(NamedTuple):
 
     `measure(params, batch)` returns two arrays of one entry an example: its loss, and 1.0 where the
     prediction is right (0.0 where it is wrong). One entry an example, not a mean, so that the engine can
-    weight ragged batches exactly. `check(federation)` raises if the model cannot serve this federation's data,
-    before anything runs.
+    weight ragged batches exactly.
+
+    `prepare(batch)` does once for each batch drawn what needs no parameters; `measure` gets what it returns, and a
+    client's local steps on one batch share it. `check(federation)` raises if the model cannot serve this federation's
+    data, before anything runs.
 
     Example:
         >>> import jax.numpy as jnp, noshow as ns
@@ -62,6 +65,7 @@ class Model(NamedTuple):
     measure: Callable[[Params, Batch], tuple[Array, Array]]
     name: str = "model"
     check: Callable[[Any], None] = lambda federation: None
+    prepare: Callable[[Batch], Batch] = lambda batch: batch
 
 
 class LocalData(Protocol):

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from noshow.contracts import Array, Batch, Key, Numbers, Vector, Weights
+from noshow.contracts import Array, Batch, Key, Model, Numbers, Vector, Weights
 from noshow.devices import AXIS
 from noshow.federation import Batches, Federation, Shared
 from noshow.randomness import without_replacement
@@ -54,10 +54,14 @@ class Drawing(NamedTuple):
     read: Callable[[Shared, Batch], Batch]
 
 
-def drawing(federation: Federation, tile: int) -> Drawing:
-    """How this federation's clients draw; no batch is longer than the largest client's data."""
+def drawing(federation: Federation, model: Model, tile: int) -> Drawing:
+    """How this federation's clients draw for this model; no batch is longer than the largest client's data."""
     longest = min(federation.batch_size or 0, int(federation.held.max()))
-    return Drawing(federation.batches, longest, tile, federation.read)
+
+    def read(shared: Shared, rows: Batch) -> Batch:
+        return model.prepare(federation.read(shared, rows))
+
+    return Drawing(federation.batches, longest, tile, read)
 
 
 def draw_batch(held: Array, batch_size: int, key: Key) -> tuple[Array, Weights]:

@@ -39,7 +39,7 @@ class Program:
         setting = setting._replace(devices=mesh.size)
         seed_words = np.asarray(seeds, np.uint32)
         self.t = 0
-        self._chunk = self._next = min(chunk, LONGEST_CHUNK)
+        self._chunk, self._next = min(chunk, LONGEST_CHUNK), 1  # the first round shows how many a chunk can hold
         self._mesh = mesh
         self._inputs = devices.everywhere(Inputs(holdings(federation), seed_words, prepared, rates), mesh)
         self.state = devices.everywhere(_first_state(setting, federation.clients, seed_words), mesh)
@@ -101,7 +101,7 @@ def setting_for(
 ) -> Setting:
     """All that shapes the program, on the devices there are."""
     limit = budget.limit(epsilon, sampled, federation.sizes) if adversary.lawful else None
-    drawn = drawing(federation, devices.rows_per_tile())
+    drawn = drawing(federation, model, devices.rows_per_tile())
     width = 1 if devices.on_cpu() else seeds * sampled
     return Setting(model, algorithm, adversary, drawn, unraveller(model), sampled, limit, width, 1, None)
 

@@ -30,31 +30,35 @@ def convolve(x: Array, kernel: Array, block: Block) -> Array:
         >>> sums_of_four.shape, float(sums_of_four.max())
         ((1, 4, 4, 1), 4.0)
     """
-    n, rows, columns, _ = x.shape
-    k_rows, k_columns, _, c_out = kernel.shape
+    return product(windows(x, kernel.shape[:2], block), kernel, block)
+
+
+def product(read: Array, kernel: Array, block: Block) -> Array:
+    """The convolution from what its blocks read, `windows(x, kernel.shape[:2], block)`."""
+    n, down, across, _ = read.shape
+    (high, wide), c_out = block, kernel.shape[-1]
+    made = read.reshape(n * down * across, -1) @ banded(kernel, block)
+    return made.reshape(n, down, across, high, wide, c_out).swapaxes(2, 3).reshape(n, down * high, across * wide, c_out)
+
+
+def windows(x: Array, taps: tuple[int, ...], block: Block) -> Array:
+    """What each block reads of the images under a kernel of k_rows x k_columns, [n, down, across, size of a window].
+
+    Columns first: their slices are contiguous runs, and rows are then joined as whole runs.
+    """
+    n, rows, columns, channels = x.shape
+    (high, wide), (k_rows, k_columns) = block, taps
     out_rows, out_columns = rows - k_rows + 1, columns - k_columns + 1
-    high, wide = block
     require(
         out_rows % high == 0 and out_columns % wide == 0,
         f"blocks of {high} x {wide} do not tile an output of {out_rows} x {out_columns}: give divisors of its sides",
     )
     down, across = out_rows // high, out_columns // wide
-    read = windows(x, block, (down, across), (high + k_rows - 1, wide + k_columns - 1))
-    made = read.reshape(n * down * across, -1) @ banded(kernel, block)
-    return made.reshape(n, down, across, high, wide, c_out).swapaxes(2, 3).reshape(n, out_rows, out_columns, c_out)
-
-
-def windows(x: Array, block: Block, count: tuple[int, int], size: tuple[int, int]) -> Array:
-    """What each block reads of the images, [n, down, across, size of a window], windows row by row.
-
-    Columns first: their slices are contiguous runs, and rows are then joined as whole runs.
-    """
-    n, rows, columns, channels = x.shape
-    (high, wide), (down, across) = block, count
     runs = x.reshape(n, rows, columns * channels)
-    step, length = wide * channels, size[1] * channels
+    step, length = wide * channels, (wide + k_columns - 1) * channels
     strips = jnp.stack([runs[:, :, j * step : j * step + length] for j in range(across)], axis=2)
-    return jnp.concatenate([strips[:, i : i + high * (down - 1) + 1 : high] for i in range(size[0])], axis=-1)
+    tall = high + k_rows - 1
+    return jnp.concatenate([strips[:, i : i + high * (down - 1) + 1 : high] for i in range(tall)], axis=-1)
 
 
 def banded(kernel: Array, block: Block) -> Array:

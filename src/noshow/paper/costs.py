@@ -6,17 +6,22 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import jax
 
 from noshow import algorithms
 from noshow.datasets.folder import cache_dir
+from noshow.devices import on_cpu
 from noshow.engine import Simulation
 from noshow.errors import NoshowError
 from noshow.files import write_whole
-from noshow.spec import Spec, realise
+from noshow.spec import Experiment, Spec, realise
 
-ROUNDS = 3
+ROUNDS, SECONDS = 1000, 1.0
+"""A trial lasts a second, or one round where that takes longer; it never comes to its end and last evaluation."""
+TRIED = 256
+"""Train and test examples that the trial evaluation looks at on a CPU."""
 
 
 def cost_here(specs: Sequence[Spec]) -> str:
@@ -51,43 +56,62 @@ def in_words(seconds: float) -> str:
     return f"at most {seconds:.0f} s"
 
 
+class Trial(NamedTuple):
+    """What a short run is given: its clients a round, and the train and test examples it is evaluated on."""
+
+    sampled: int
+    examined: int | None
+
+
 def _measured(spec: Spec) -> tuple[float, float]:
-    """Seconds of one local step of all sampled clients, and of one evaluation, of one seed."""
-    device = jax.devices()[0].device_kind
-    shape = {"data": spec.data, "model": spec.model, "sampled": spec.sampled, "on": spec.evaluate_on}
-    name = json.dumps({"device": device, "cores": len(jax.devices()), **shape}, sort_keys=True)
+    """Seconds of one local step of all sampled clients, and of one evaluation, of one seed.
+
+    A CPU takes one client and one tile after the other: there a trial of a client a core and of some examples is
+    enough, and its time is scaled up.
+    """
+    parts = realise(spec)
+    federation = parts.federation
+    tested = len(jax.tree.leaves(federation.test)[0])
+    if not on_cpu():
+        return _remembered(spec, parts, Trial(spec.sampled, spec.evaluate_on))
+    tried = Trial(min(spec.sampled, len(jax.devices())), max(federation.clients, TRIED))
+    step, evaluation = _remembered(spec, parts, tried)
+    most = spec.evaluate_on or int(federation.held.sum())
+    share = (min(most, int(federation.held.sum())) + min(most, tested)) / (2 * (tried.examined or 1))
+    return step * spec.sampled / tried.sampled, evaluation * max(share, 1.0)
+
+
+def _remembered(spec: Spec, parts: Experiment, trial: Trial) -> tuple[float, float]:
+    device = f"{len(jax.devices())} x {jax.devices()[0].device_kind}"
+    name = json.dumps({"device": device, "data": spec.data, "model": spec.model, "trial": trial}, sort_keys=True)
     file = cache_dir() / "costs.json"
     try:
         known = dict(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError):
         known = {}
     if name not in known:
-        known[name] = _measure(spec)
+        known[name] = _measure(parts, trial)
         with suppress(NoshowError):  # a cache that cannot be written means to measure again
             write_whole(file, lambda part: part.write_text(json.dumps(known, indent=1), "utf-8"))
     step, evaluation = known[name]
     return step, evaluation
 
 
-def _measure(spec: Spec) -> tuple[float, float]:
-    parts = realise(spec)
+def _measure(parts: Experiment, trial: Trial) -> tuple[float, float]:
     run = Simulation(
         parts.federation,
         parts.model,
         algorithms.fedavg(1e-3, steps=1),
-        sampled=spec.sampled,
-        rounds=2 * ROUNDS,
+        sampled=trial.sampled,
+        rounds=ROUNDS,
         evaluate_every=ROUNDS,
-        evaluate_on=spec.evaluate_on,
+        evaluate_on=trial.examined,
     )
-    run.advance()
-    times = []
-    while not run.done:
-        begun, before = time.perf_counter(), run.t
-        evaluated = run.advance()
-        times.append((time.perf_counter() - begun, run.t - before, evaluated))
     begun = time.perf_counter()
     run.evaluate()
     evaluation = time.perf_counter() - begun
-    played = sum(length for length, _, _ in times) - evaluation * sum(evaluated for _, _, evaluated in times)
-    return max(played, 1e-6) / sum(rounds for _, rounds, _ in times), evaluation
+    run.advance()
+    begun, before = time.perf_counter(), run.t
+    while time.perf_counter() - begun < SECONDS and run.t < ROUNDS // 2:
+        run.advance()
+    return (time.perf_counter() - begun) / (run.t - before), evaluation

@@ -31,7 +31,7 @@ def dirichlet_populations() -> Figure:
         left += shares[:, label]
     axes.set(xlim=(0, 1), ylim=(len(shares) - 0.5, -0.5), xlabel="share of the client's images", ylabel="client")
     axes.set_title("labels of CIFAR-10's clients, Dirichlet(0.1)", loc="left")
-    figure.legend(loc="outside lower center", ncols=10, frameon=False, title="label")
+    figure.legend(loc="outside lower center", ncols=5, frameon=False, title="label")
     return figure
 
 
