@@ -140,3 +140,13 @@ def test_images_of_another_shape_are_refused() -> None:
     model = lenet5()
     with pytest.raises(NoshowError, match=r"reads images \[n, 32, 32, 3\], and got \[2, 3, 32, 32\]"):
         model.measure(model.init(jax.random.key(0)), (jnp.zeros((2, 3, 32, 32)), jnp.zeros(2, int)))
+
+
+def test_prepared_batches_measure_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an accelerator, where the first layer's input is lowered once a batch."""
+    monkeypatch.setattr(sys.modules["noshow.models.lenet5"], "on_cpu", lambda: False)
+    arrays, model = torch_arrays("lenet5"), lenet5()
+    params, batch = as_ours(arrays, "weight"), batch_of(arrays)
+    prepared = model.prepare(batch)
+    assert prepared[0].shape[1:] != batch[0].shape[1:]
+    np.testing.assert_array_equal(model.measure(params, prepared)[0], model.measure(params, batch)[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -17,6 +16,7 @@ from noshow.cli_data import app as data_app
 from noshow.cli_reproduce import reproduce
 from noshow.devices import keep_compiled
 from noshow.errors import NoshowError
+from noshow.interrupt import told_when_stopped
 from noshow.version import __version__
 
 app = typer.Typer(
@@ -85,15 +85,11 @@ def run(
     spec = spec_file.load(source, changes, setting, scale)
     folder = RunFolder.of(spec, out)
     console = Console()
-    try:
-        with display_for(console) as display:
-            histories = run_spec(spec, folder, display, again)
-    except KeyboardInterrupt:
-        # Here, as the command line's own machinery takes interrupts before `main` could see them.
-        print("noshow: stopped; finished algorithms are kept, and the same command goes on from there", file=sys.stderr)
-        sys.stderr.flush()
-        sys.stdout.flush()
-        os._exit(130)  # a chunk is still being computed: taking the arrays down under it would crash
+    with (
+        told_when_stopped("stopped; finished algorithms are kept, and the same command goes on from there"),
+        display_for(console) as display,
+    ):
+        histories = run_spec(spec, folder, display, again)
     console.print(result_table(histories))
     console.print(
         f"run folder: {folder.path}\nfigure:     {folder.path / 'figure.png'}",

@@ -46,21 +46,26 @@ def lenet5() -> Model:
 
     def prepare(batch: Batch) -> Batch:
         x, y = batch
-        require(
-            x.shape[1:] == IMAGE,
-            f"lenet5 reads images [n, 32, 32, 3], and got {list(x.shape)}: rows, columns, then colours",
-        )
         # A CPU core makes the windows in its cache about as fast as it would read them back from memory.
-        return (x, y) if on_cpu() else (first_windows(x, blocks()), y)
+        return (x, y) if on_cpu() else (_seen(x), y)
 
     def measure(params: Params, batch: Batch) -> tuple[Array, Array]:
-        (high, wide), _ = blocks()
-        prepared = (28 // high, 28 // wide, (high + 4) * (wide + 4) * 3)
-        x, y = batch if batch[0].shape[1:] == prepared else prepare(batch)
-        seen = first_windows(x, blocks()) if x.shape[1:] == IMAGE else x
-        return cross_entropy(logits(params, seen, blocks()), y)
+        x, y = batch
+        return cross_entropy(logits(params, _seen(x), blocks()), y)
 
     return Model(init, measure, name="lenet5", prepare=prepare)
+
+
+def _seen(x: Array) -> Array:
+    """The first windows of images; windows stay as they are."""
+    (high, wide), _ = blocks()
+    if x.shape[1:] == (28 // high, 28 // wide, (high + 4) * (wide + 4) * 3):
+        return x
+    require(
+        x.shape[1:] == IMAGE,
+        f"lenet5 reads images [n, 32, 32, 3], and got {list(x.shape)}: rows, columns, then colours",
+    )
+    return first_windows(x, blocks())
 
 
 def blocks() -> tuple[Block, Block]:

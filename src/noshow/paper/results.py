@@ -16,6 +16,7 @@ import os
 import subprocess
 import tomllib
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,6 +54,7 @@ class Results:
     def __init__(self, path: Path, spec: Spec) -> None:
         self.path = path
         self.spec = spec
+        self._commit = commit()
         file = path / "spec.toml"
         if file.exists():
             there = _read_spec(file)
@@ -72,7 +74,7 @@ class Results:
         write_whole(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
         _append(self.path / EVALUATIONS, history.algorithm, history.metrics)
         _append(self.path / ROUNDS, history.algorithm, _rounds_table(history))
-        facts = about() | {"commit": commit(), "seconds": round(history.seconds, 1)}
+        facts = about() | {"commit": self._commit, "seconds": round(history.seconds, 1)}
         done = self._about() | {history.algorithm: facts}
         write_whole(self.path / "about.json", lambda part: part.write_text(json.dumps(done, indent=1) + "\n", "utf-8"))
         self._aside(history.algorithm).unlink(missing_ok=True)
@@ -130,8 +132,12 @@ class Results:
             raise NoshowError(f"{file} is damaged ({error}): restore it, or remove the folder and run again") from None
 
 
+@cache
 def commit() -> str:
-    """The commit of the code that runs: of its git checkout, or as told by NOSHOW_COMMIT where there is none."""
+    """The commit of the code that runs: of its git checkout, or as told by NOSHOW_COMMIT where there is none.
+
+    Asked once, when the code has just been loaded: a checkout may change while a run goes on.
+    """
     if told := os.environ.get("NOSHOW_COMMIT"):
         return told
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
