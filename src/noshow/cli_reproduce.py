@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from noshow.errors import NoshowError, require
+from noshow.interrupt import told_when_stopped
 
 if TYPE_CHECKING:
     from noshow.paper.driver import Bench, Clock
@@ -27,6 +28,7 @@ def reproduce(
     minutes: Annotated[
         float | None, typer.Option(metavar="N", help="Stop after so many minutes; the same command goes on later.")
     ] = None,
+    claims: Annotated[bool, typer.Option("--claims", help="Hold the results against the paper's claims.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results and figures go.")] = Path("results"),
 ) -> None:
     """Run what is missing of the paper's experiments and draw their figures."""
@@ -37,10 +39,14 @@ def reproduce(
     chosen = SETTINGS if setting == "both" else (setting,)
     whole = _numbers(seeds)
     console = Console()
-    if list_them or not names:
+    require(
+        not claims or (setting, scale) == ("both", "paper"),
+        "--claims is about both settings at the paper's size: leave out --setting and --scale",
+    )
+    if list_them or not (names or claims):
         _list(console, out, chosen, scale, whole)
         return
-    found = [find(name) for name in names]
+    found = [find(name) for name in names or []]
     bench, clock = Bench(), Clock(minutes)
     for experiment in found:
         if isinstance(experiment, str):
@@ -48,6 +54,8 @@ def reproduce(
         else:
             for each in chosen:
                 _experiment(console, experiment, each, scale, whole, out, bench, clock)
+    if claims:
+        _claims(console, whole, out)
 
 
 def folder_of(out: Path, name: str, setting: str, scale: str, cell: str) -> Path:
@@ -80,7 +88,10 @@ def _experiment(
     for cell, spec in experiment.specs(setting, scale, seeds).items():
         results = Results(folder_of(out, experiment.name, setting, scale, cell), spec)
         console.print(f"{experiment.name} {cell} ({setting}): {len(results.finished)} of {len(spec.labels)} there")
-        with display_for(console) as display:
+        with (
+            told_when_stopped("stopped; finished algorithms are kept, and the same command goes on from there"),
+            display_for(console) as display,
+        ):
             complete = run_missing(spec, results, bench, display, clock) and complete
     if not complete:
         console.print(f"{experiment.name} ({setting}): time is up; the same command goes on from here")
@@ -124,14 +135,37 @@ def _picture(console: Console, name: str, out: Path) -> None:
     console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
 
 
+def _claims(console: Console, seeds: tuple[int, ...], out: Path) -> None:
+    from noshow.files import write_whole
+    from noshow.paper.claims_page import page
+    from noshow.paper.experiments import EXPERIMENTS, SETTINGS
+    from noshow.paper.results import Results
+
+    def results_of(experiment: Experiment, setting: str) -> dict[str, Results]:
+        specs = experiment.specs(setting, "paper", seeds)
+        return {
+            cell: Results(folder_of(out, experiment.name, setting, "paper", cell), spec) for cell, spec in specs.items()
+        }
+
+    found = {
+        setting: {name: results_of(experiment, setting) for name, experiment in EXPERIMENTS.items()}
+        for setting in SETTINGS
+    }
+    text = page(found)
+    file = out / "README.md"
+    write_whole(file, lambda part: part.write_text(text, "utf-8"))
+    console.print(f"claims: {file}", soft_wrap=True, highlight=False, markup=False)
+
+
 def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, seeds: tuple[int, ...]) -> None:
     from noshow.paper.costs import cost_here
     from noshow.paper.experiments import EXPERIMENTS, PICTURES
     from noshow.paper.results import Results
 
     table = Table("experiment", "what it shows", "setting", "cost here", "there", box=None)
-    for experiment in EXPERIMENTS.values():
-        for setting in settings:
+    rows = [(experiment, setting) for experiment in EXPERIMENTS.values() for setting in settings]
+    with console.status("measuring what a round costs here; the next time it is known"):
+        for experiment, setting in rows:
             specs = experiment.specs(setting, scale, seeds)
             there = [
                 Results(folder_of(out, experiment.name, setting, scale, cell), spec) for cell, spec in specs.items()

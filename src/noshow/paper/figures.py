@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noshow.figure import styles_for
+from noshow.paper.readings import ACCURACY, LOSS, level
 from noshow.paper.results import Curves
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 VARIANTS = ("fedavg_variant", "fedprox_variant")
 BASELINES = ("fedavg", "fedavg_variant", "fedprox", "fedprox_variant", "mifa")
 BYZANTINE = ("gm", "cclip", "bucketing_gm", "bucketing_cclip")
-LOSS, ACCURACY = "train_loss", "test_accuracy"
 
 Runs = Mapping[str, Mapping[str, Curves]]
 """The curves of each cell of an experiment, by label; a plain experiment has the one cell `""`."""
@@ -114,13 +114,6 @@ def _against_probability(runs: Runs, title: str) -> Figure:
         axes.set_xlabel("probability to answer")
         axes.set_title(f"{what.replace('_', ' ')}, last quarter of the rounds", loc="left")
     return _finished(figure, title)
-
-
-def level(curve: Curves, what: str) -> np.ndarray:
-    """The mean over the last quarter of the rounds, one number a seed."""
-    tail = curve.evaluated > 0.75 * curve.evaluated[-1]
-    mean: np.ndarray = getattr(curve.scores, what)[:, tail].mean(1)
-    return mean
 
 
 def _lines(axes: Axes, curves: Sequence[Curves], what: str) -> None:

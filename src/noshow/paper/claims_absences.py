@@ -1,0 +1,116 @@
+"""The paper's claims about the round-robin adversary, and random response: the end of the appendix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+import numpy as np
+
+from noshow.paper import readings
+from noshow.paper.claims_data import two_classes
+from noshow.paper.figures import VARIANTS, Runs
+from noshow.paper.findings import (
+    CALLED,
+    METRICS,
+    Claim,
+    Evidence,
+    Finding,
+    better,
+    each,
+    rounds_in_words,
+    together,
+)
+from noshow.paper.readings import FAILS, HOLDS, LOSS
+from noshow.paper.results import Curves
+
+GRID, CHANCE = "round-robin", "random-response"
+
+
+def _cells_won(evidence: Evidence) -> Finding:
+    parts = []
+    for cell, curves in evidence.runs[GRID].items():
+        others = [("fedavg_variant-beta-root", label) for label in curves if label != "fedavg_variant-beta-root"]
+        found = each(better, curves, others)
+        lost = [part.words.split(" over ")[1] for part in found if part.verdict == FAILS]
+        counts = f"{cell}: better in {sum(part.verdict == HOLDS for part in found)} of {len(found)}"
+        parts.append(Finding(together(found).verdict, counts + (f", worse than {', '.join(lost)}" if lost else "")))
+    return together(parts, f"Cells won: {sum(part.verdict == HOLDS for part in parts)} of {len(parts)}")
+
+
+def _more_is_smoother(evidence: Evidence) -> Finding:
+    runs = evidence.runs[GRID]
+    labels = list(next(iter(runs.values())))
+    return together([_falls_with_sampled(runs, label, what) for label, what in product(labels, METRICS)])
+
+
+def _falls_with_sampled(runs: Runs, label: str, what: str) -> Finding:
+    rough = {cell: readings.roughness(curves[label], what) for cell, curves in runs.items()}
+    comparisons = [
+        Finding(readings.lower(rough[f"K{more}-r{groups}"], rough[f"K{fewer}-r{groups}"]), "")
+        for groups in (4, 5, 10)
+        for fewer, more in ((5, 10), (10, 30))
+    ]
+    means = [np.mean([rough[f"K{sampled}-r{groups}"].mean() for groups in (4, 5, 10)]) for sampled in (5, 10, 30)]
+    held = sum(part.verdict == HOLDS for part in comparisons)
+    words = f"{label}, {CALLED[what]} {' → '.join(f'{mean:.3g}' for mean in means)} ({held} of 6 in every seed)"
+    return Finding(together(comparisons).verdict, words)
+
+
+def _amplified_is_faster(evidence: Evidence) -> Finding:
+    first = "Rounds to the level that beta = 1 ends at, seed by seed, beta = sqrt(M/K) v beta = 1"
+    pairs = product(evidence.runs[GRID].items(), VARIANTS)
+    return together([_faster(cell, curves, name) for (cell, curves), name in pairs], first)
+
+
+def _faster(cell: str, curves: Mapping[str, Curves], name: str) -> Finding:
+    root, one = curves[f"{name}-beta-root"], curves[f"{name}-beta-1"]
+    target = readings.level(one, LOSS)
+    quick, slow = (readings.rounds_to(curve, LOSS, target) for curve in (root, one))
+    marks = [int(np.searchsorted(one.evaluated, t)) for t in (200, 500, 1000)]
+    ahead = sum(bool((root.scores.train_loss[:, at] < one.scores.train_loss[:, at]).all()) for at in marks)
+    needed = f"{cell}, {name}: {rounds_in_words(quick)} v {rounds_in_words(slow)}"
+    words = f"{needed} (less loss at {ahead} of the rounds 200, 500, 1000)"
+    return Finding(readings.lower(quick, slow), words)
+
+
+def _one_of_r(evidence: Evidence) -> Finding:
+    parts = []
+    for cell, curves in evidence.runs[GRID].items():
+        used, expected = next(iter(curves.values())).epsilon_t, 1 / int(cell.split("-r")[1])
+        error = float(used.std() / np.sqrt(used.size))
+        words = f"{cell}: {used.mean():.4f}, standard error {error:.4f}, expected {expected:g}"
+        parts.append(Finding(HOLDS if abs(used.mean() - expected) <= 3 * error else FAILS, words))
+    return together(parts)
+
+
+def _no_claim(evidence: Evidence) -> Finding:
+    words = "The paper names the scheme in a heading and reports nothing."
+    if CHANCE in evidence.runs:
+        means = {cell: next(iter(curves.values())).epsilon_t.mean() for cell, curves in evidence.runs[CHANCE].items()}
+        words += f" Ours: mean epsilon_t {', '.join(f'{mean:.3f} at {cell}' for cell, mean in means.items())}."
+    return Finding("no measurement", words)
+
+
+ABSENCES = (
+    Claim(
+        "44",
+        "The FedAvg variant with beta = sqrt(M/K) beats all others.",
+        "Appendix, round-robin, Fig. 12 and 13",
+        (GRID,),
+        _cells_won,
+    ),
+    Claim(
+        "45", "A larger K makes curves smoother.", "Appendix, round-robin, Fig. 12 and 13", (GRID,), _more_is_smoother
+    ),
+    Claim(
+        "46",
+        "beta = sqrt(M/K) trains faster than beta = 1.",
+        "Appendix, round-robin, Fig. 12 and 13",
+        (GRID,),
+        _amplified_is_faster,
+    ),
+    Claim("47", "One r-th of the clients is silent on average.", "Appendix, round-robin", (GRID,), _one_of_r),
+    Claim("48", "Clients hold two classes each.", "Appendix, round-robin", (), two_classes),
+    Claim("49", "(Random response: the paper makes no claim.)", "Appendix, a heading", (), _no_claim),
+)

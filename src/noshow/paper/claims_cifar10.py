@@ -1,0 +1,253 @@
+"""The paper's claims about CIFAR-10 under the shadow adversary: Section 7.2 and the first part of the appendix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations, product
+
+import numpy as np
+
+from noshow.paper import readings
+from noshow.paper.claims_data import label_skew
+from noshow.paper.figures import BASELINES, BYZANTINE, VARIANTS
+from noshow.paper.findings import (
+    CALLED,
+    METRICS,
+    Claim,
+    Evidence,
+    Finding,
+    Parts,
+    alike,
+    better,
+    each,
+    far_better,
+    gained,
+    level_of,
+    of,
+    smoother,
+    together,
+    unconverged,
+    unmeasured,
+)
+from noshow.paper.readings import ACCURACY, FAILS, HOLDS, LOSS
+from noshow.paper.results import Curves
+
+HIGH, LOW, LONG = "cifar10-0.8", "cifar10-0.2", "cifar10-long"
+TYPES = (("fedavg_variant", "fedavg"), ("fedprox_variant", "fedprox"))
+
+
+def outperform(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
+    """Each variant beats every algorithm that is none."""
+    others = [label for label in (*BASELINES, *BYZANTINE) if label not in VARIANTS]
+    return each(better, curves, product(VARIANTS, others))
+
+
+def progress_smoother(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
+    """Each variant is smoother than its original."""
+    return each(smoother, curves, TYPES)
+
+
+def improve_much(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
+    """Each variant beats its original by far."""
+    return each(far_better, curves, TYPES)
+
+
+def mifa_above_fedavg(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
+    """MIFA beats FedAvg."""
+    return each(better, curves, [("mifa", "fedavg")])
+
+
+def mifa_below_variants(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
+    """Each variant beats MIFA."""
+    return each(better, curves, [(label, "mifa") for label in VARIANTS])
+
+
+def byzantine_far_behind(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
+    """Each variant beats each Byzantine-resilient rule by far."""
+    return each(far_better, curves, product(VARIANTS, BYZANTINE))
+
+
+AT_EPSILON: dict[str, Parts] = {
+    "8": outperform,
+    "9": progress_smoother,
+    "10": improve_much,
+    "11": mifa_above_fedavg,
+    "12": mifa_below_variants,
+    "13": byzantine_far_behind,
+}
+
+
+def same_at(evidence: Evidence, one: str, other: str, claims: Mapping[str, Parts]) -> Finding:
+    """Whether claims come out alike in two experiments; with the rank correlation of the nine levels."""
+    parts = [_same_claim(evidence, one, other, number, claim) for number, claim in claims.items()]
+    ranks = [f"{CALLED[what]} {_ranks(evidence, one, other, what):.2f}" for what in METRICS]
+    first = (
+        f"{one} v {other}: a claim is alike with one verdict and most comparisons alike. Ranks of levels correlate by "
+    )
+    return together(parts, first + ", ".join(ranks))
+
+
+def _same_claim(evidence: Evidence, one: str, other: str, number: str, claim: Parts) -> Finding:
+    there, here = claim(one, evidence.curves(one)), claim(other, evidence.curves(other))
+    alike = sum(mine.verdict == yours.verdict for mine, yours in zip(there, here, strict=True))
+    verdicts = dict.fromkeys((together(there).verdict, together(here).verdict))
+    words = f"claim {number} {' v '.join(verdicts)} ({alike} of {len(there)})"
+    return Finding(HOLDS if len(verdicts) == 1 and 2 * alike > len(there) else FAILS, words)
+
+
+def _ranks(evidence: Evidence, one: str, other: str, what: str) -> float:
+    there, here = evidence.curves(one), evidence.curves(other)
+    means = [np.array([readings.level(curves[label], what).mean() for label in there]) for curves in (there, here)]
+    return readings.rank_correlation(*means)
+
+
+def _answering(evidence: Evidence, name: str, count: int) -> Finding:
+    curve = next(iter(evidence.curves(name).values()))
+    share = float((curve.responders == count).mean())
+    words = (
+        f"{name}: {count} of 10 answer in {share:.1%} of rounds, {curve.responders.mean():.2f} on average "
+        f"(from {curve.responders.min()} to {curve.responders.max()}); largest epsilon_t {curve.epsilon_t.max():.3f}"
+    )
+    return Finding(HOLDS if share == 1 else FAILS, words)
+
+
+def _comparable(evidence: Evidence) -> Finding:
+    return together(each(alike, evidence.curves(LOW), combinations(("fedavg", "mifa", "fedavg_variant"), 2)))
+
+
+def _best_accuracy(evidence: Evidence) -> Finding:
+    others = [("fedprox_variant", label) for label in BASELINES if label != "fedprox_variant"]
+    return together(each(better, evidence.curves(LOW), others, [ACCURACY]))
+
+
+def _all_but_gm(evidence: Evidence) -> Finding:
+    curves, three = evidence.curves(LOW), [label for label in BYZANTINE if label != "gm"]
+    parts = each(alike, curves, combinations(three, 2))
+    parts += each(alike, curves, product(three, VARIANTS))
+    return together(parts + each(better, curves, [(label, "gm") for label in three]))
+
+
+def _eight_and_two(evidence: Evidence) -> Finding:
+    return together([_answering(evidence, LOW, 8), _answering(evidence, HIGH, 2)])
+
+
+def _unconverged(evidence: Evidence) -> Finding:
+    curves = {label: evidence.curves(LOW)[label] for label in BYZANTINE}
+    levels = ", ".join(f"{label} {level_of(curve, LOSS)}" for label, curve in curves.items())
+    first = f"Levels of the loss, ln 10 = 2.303 being that of a model that knows nothing: {levels}"
+    return together([unconverged(curve, what) for curve in curves.values() for what in METRICS], first)
+
+
+def _prolonged(evidence: Evidence) -> Finding:
+    curves = evidence.curves(LONG)
+    claimed = [_later(curves[label], what) for label in ("bucketing_gm", "bucketing_cclip") for what in METRICS]
+    others = [_later(curves[label], what).words for label in ("gm", "cclip") for what in METRICS]
+    return together(claimed, f"Rounds 3501-4000 over 1501-2000. Of the others nothing is claimed: {'; '.join(others)}")
+
+
+def _later(curve: Curves, what: str) -> Finding:
+    late, early = readings.level(curve, what, 0.875), readings.level(curve, what, 0.375, 0.5)
+    return gained(readings.gain(late, early, what), f"{curve.label} late over early", what)
+
+
+def _still_best(evidence: Evidence) -> Finding:
+    """The variants' levels at 2000 rounds, as the figure's lines, against the rules at 4000."""
+    short, long = evidence.curves(LOW), evidence.curves(LONG)
+    mine = short["fedprox_variant"]
+    parts = []
+    for what in METRICS:
+        own = readings.level(mine, what)
+        parts.append(better(mine, short["fedavg_variant"], what))
+        for label in BYZANTINE:
+            gains = readings.gain(own, readings.level(long[label], what, 0.875), what)
+            parts.append(gained(gains, f"fedprox_variant at 2000 over {label} at 4000", what))
+    return together(parts)
+
+
+SECTION, APPENDIX = "Section 7.2", "Appendix, CIFAR-10"
+
+CIFAR10 = (
+    Claim("7", "Dirichlet(0.1) gives clients label mixes that are far apart.", f"{SECTION}, Fig. 1", (), label_skew),
+    Claim("8", "Both variants beat every other algorithm.", f"{SECTION}, Fig. 2", (HIGH,), of(HIGH, outperform)),
+    Claim(
+        "9",
+        "The variants' curves are smoother than the originals'.",
+        f"{SECTION}, Fig. 2",
+        (HIGH,),
+        of(HIGH, progress_smoother),
+    ),
+    Claim(
+        "10",
+        "The variants' gain over the originals is large.",
+        f"{SECTION}, Fig. 2",
+        (HIGH,),
+        of(HIGH, improve_much),
+    ),
+    Claim("11", "MIFA is better than FedAvg.", f"{SECTION}, Fig. 2", (HIGH,), of(HIGH, mifa_above_fedavg)),
+    Claim("12", "MIFA is worse than the variants.", f"{SECTION}, Fig. 2", (HIGH,), of(HIGH, mifa_below_variants)),
+    Claim(
+        "13",
+        "The Byzantine-resilient rules are far behind the variants.",
+        f"{SECTION}, Fig. 2",
+        (HIGH,),
+        of(HIGH, byzantine_far_behind),
+    ),
+    Claim(
+        "14",
+        "At epsilon = 0.8 two clients answer in every round.",
+        f"{APPENDIX}, text on Fig. 8",
+        (HIGH,),
+        lambda evidence: _answering(evidence, HIGH, 2),
+    ),
+    Claim(
+        "15",
+        "Other values of epsilon give similar results.",
+        SECTION,
+        (HIGH, LOW),
+        lambda evidence: same_at(evidence, HIGH, LOW, AT_EPSILON),
+    ),
+)
+
+CIFAR10_APPENDIX = (
+    Claim(
+        "27",
+        "At epsilon = 0.2 things are on the whole as at 0.8.",
+        f"{APPENDIX}, Fig. 7 and 8",
+        (HIGH, LOW),
+        lambda evidence: same_at(evidence, HIGH, LOW, AT_EPSILON),
+    ),
+    Claim(
+        "28",
+        "The variants fluctuate less.",
+        f"{APPENDIX}, Fig. 7",
+        (LOW,),
+        of(LOW, progress_smoother),
+    ),
+    Claim("29", "FedAvg, MIFA and the FedAvg variant are on a par.", f"{APPENDIX}, Fig. 7", (LOW,), _comparable),
+    Claim(
+        "30",
+        "The FedProx variant has the best test accuracy of the five.",
+        f"{APPENDIX}, Fig. 7",
+        (LOW,),
+        _best_accuracy,
+    ),
+    Claim(
+        "31",
+        "All Byzantine-resilient rules but plain GM reach similar results (read as: similar to each other and to the "
+        "variants, and better than GM).",
+        f"{APPENDIX}, Fig. 8",
+        (LOW,),
+        _all_but_gm,
+    ),
+    Claim("32", "The reason: eight answer a round, against two.", f"{APPENDIX}, Fig. 8", (LOW, HIGH), _eight_and_two),
+    Claim("33", "The four rules have not converged after 2000 rounds.", f"{APPENDIX}, Fig. 8", (LOW,), _unconverged),
+    Claim("34", "With 4000 rounds both bucketing rules get better.", f"{APPENDIX}, Fig. 11a", (LONG,), _prolonged),
+    Claim("35", "The FedProx variant is best even then.", f"{APPENDIX}, Fig. 11a", (LOW, LONG), _still_best),
+    Claim(
+        "36",
+        "The rules are not their authors' own: here they remember the momenta of absent clients.",
+        APPENDIX,
+        (),
+        unmeasured("Says how the method is built; noshow's rules remember them too."),
+    ),
+)

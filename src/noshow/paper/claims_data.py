@@ -1,0 +1,108 @@
+"""Claims that need no run: about the data, and about the memory that algorithms take."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import numpy as np
+
+from noshow import algorithms, datasets, models
+from noshow.contracts import Model
+from noshow.errors import NoshowError
+from noshow.paper.figures import BASELINES, BYZANTINE, VARIANTS
+from noshow.paper.findings import Evidence, Finding, together
+from noshow.paper.readings import FAILS, HOLDS
+from noshow.parameters import first_model
+from noshow.partition import label_counts
+
+SKEWED = 0.5
+"""A client's labels are far from everybody's where less than half of the two mixes is shared."""
+UNEVEN = 10
+"""Sizes are skewed where the largest client has so many times the median client's."""
+NO_IMAGES = Finding("not run", "needs the files of CIFAR-10: noshow data get cifar10")
+
+
+def label_skew(evidence: Evidence) -> Finding:
+    """How far clients' labels under Dirichlet(0.1) are from everybody's."""
+    try:
+        counts = _labels_of_clients("dirichlet")
+    except NoshowError:
+        return NO_IMAGES
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    apart = np.abs(shares - counts.sum(0) / counts.sum()).sum(1) / 2
+    held = (counts > 0).sum(1)
+    words = (
+        f"Total variation between a client's labels and all, yardstick {SKEWED}: {apart.mean():.3f} ± "
+        f"{apart.std(ddof=1):.3f} over the {len(held)} clients, from {apart.min():.3f} to {apart.max():.3f}; "
+        "the largest label's share is "
+        f"{shares.max(1).mean():.3f} on average; labels a client: {held.mean():.2f} on average, from {held.min()} to "
+        f"{held.max()}; {(held == 5).mean():.0%} of clients have 5 and {(held == 3).mean():.0%} have 3, as the two "
+        "that the paper names."
+    )
+    return Finding(HOLDS if apart.mean() > SKEWED else FAILS, words)
+
+
+def two_classes(evidence: Evidence) -> Finding:
+    """Whether every client of the round-robin experiment holds two classes."""
+    try:
+        held = (_labels_of_clients("groups") > 0).sum(1)
+    except NoshowError:
+        return NO_IMAGES
+    words = f"{(held == 2).sum()} of {len(held)} clients hold exactly 2 of the 10 classes."
+    return Finding(HOLDS if (held == 2).all() else FAILS, words)
+
+
+def _labels_of_clients(partition: Literal["dirichlet", "groups"]) -> np.ndarray:
+    federation = datasets.cifar10(partition)
+    _, labels = federation.shared
+    return label_counts(labels, federation.data.reshape(federation.clients, -1))
+
+
+def size_skew(evidence: Evidence) -> Finding:
+    """How unevenly Synthetic's clients hold data, and how straight their sizes lie by rank on logarithmic axes."""
+    held = np.sort(datasets.synthetic(1, 1).held)[::-1].astype(np.float64)
+    rank, size = np.log(np.arange(1, len(held) + 1)), np.log(held)
+    straight = float(np.corrcoef(rank, size)[0, 1] ** 2)
+    slope = float(np.polyfit(rank, size, 1)[0])
+    skew = Finding(
+        HOLDS if held[0] > UNEVEN * np.median(held) else FAILS,
+        f"quantity skew: the largest of {len(held)} clients has {held[0]:,.0f} examples, {held[0] / held.sum():.1%} of "
+        f"all and {held[0] / np.median(held):.0f} times the median",
+    )
+    law = Finding(
+        FAILS,
+        "a power law: by definition sizes are floor(lognormal(4, 2)) + 50, which is none, though it looks like one: "
+        f"by rank on logarithmic axes they lie on a line of slope {slope:.2f} with R² = {straight:.3f}",
+    )
+    return together([skew, law])
+
+
+def memory(evidence: Evidence) -> Finding:
+    """Numbers that servers keep between rounds beside the model."""
+    kept = {name: _kept(name, models.lenet5(), 100) for name in (*BASELINES, *BYZANTINE)}
+    d = first_model(models.lenet5(), 0).size
+    free = [name for name, (server, _) in kept.items() if server == 0]
+    full = [name for name, (server, _) in kept.items() if server > 0]
+    (most,) = {kept[name][0] for name in full}
+    clients = [name for name, (_, own) in kept.items() if own > 0]
+    words = (
+        f"LeNet-5 has d = {d:,} numbers. Servers keep nothing beside the model in {', '.join(free)}, and M x d = "
+        f"100 x {d:,} numbers = {4 * most / 1e6:.1f} MB in {', '.join(full)}; the clients of {', '.join(clients)} keep "
+        f"d numbers each beside that. (Plain FedAvg and FedProx keep nothing either.)"
+    )
+    holds = set(VARIANTS) <= set(free) and {"mifa", *BYZANTINE} == set(full)
+    return Finding(HOLDS if holds else FAILS, words)
+
+
+def _kept(name: str, model: Model, clients: int) -> tuple[int, int]:
+    """How many numbers the server and the clients of an algorithm keep."""
+    make = getattr(algorithms, name)
+    algorithm = make(0.1, mu=1.0) if name.startswith("fedprox") else make(0.1)
+    d = first_model(model, 0).size
+    return _numbers(algorithm.server.init, d, clients), _numbers(algorithm.client.init, d, clients)
+
+
+def _numbers(init: object, d: int, clients: int) -> int:
+    assert callable(init)
+    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(lambda: init(d, clients))))

@@ -1,0 +1,118 @@
+"""What stands out in the results, one factual line each; a line is there only where the numbers bear it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from noshow import datasets
+from noshow.budget import limit
+from noshow.paper import readings
+from noshow.paper.claims_synthetic import EPSILON
+from noshow.paper.experiments import SETTINGS
+from noshow.paper.figures import BYZANTINE
+from noshow.paper.findings import Evidence, level_of
+from noshow.paper.readings import ACCURACY, HOLDS, LOSS
+from noshow.paper.results import Curves
+
+NOTHING_KNOWN = np.log(10)
+DRAWN = "cifar10-0.8"
+AUTHORS = {
+    "fedavg": {ACCURACY: (0.35, 0.53), LOSS: (1.5, 2.5)},
+    "fedavg_variant": {ACCURACY: (0.46, 0.46), LOSS: (1.45, 1.45)},
+    "fedprox": {ACCURACY: (0.34, 0.34), LOSS: (1.8, 1.8)},
+    "fedprox_variant": {ACCURACY: (0.52, 0.52), LOSS: (1.2, 1.2)},
+}
+"""Read off the authors' own plot of cifar10-0.8 (`published`), one seed: about one value, or from one to the other."""
+
+
+def differences(evidence: Mapping[str, Evidence]) -> list[str]:
+    """The lines, each with the experiments and settings it is about."""
+    where: dict[str, list[str]] = {}
+    for setting in SETTINGS:
+        for name, runs in evidence[setting].runs.items():
+            for line in _of(name, setting, runs[""]) if "" in runs else ():
+                where.setdefault(line, []).append(f"{name} ({setting})")
+    return [f"- {', '.join(titles)}: {line}" for line, titles in where.items()] or ["Nothing yet."]
+
+
+def in_words(seen: tuple[float, float]) -> str:
+    """What a plot shows.
+
+    Example:
+        >>> in_words((0.46, 0.46)), in_words((0.35, 0.53))
+        ('about 0.46', '0.35 to 0.53')
+    """
+    low, high = seen
+    return f"about {low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _of(name: str, setting: str, curves: Mapping[str, Curves]) -> Iterator[str]:
+    if (name, setting) == (DRAWN, "published"):
+        yield from _against_authors(curves)
+    if "mifa" in curves and all(_wins(curves["mifa"], other) for other in curves.values() if other.label != "mifa"):
+        yield (
+            f"MIFA has the best accuracy, {level_of(curves['mifa'], ACCURACY)}, better than every other "
+            "algorithm. Its memory starts from zero here, and from random weights in the authors' program."
+        )
+    for curve in curves.values():
+        if flat := int(readings.stuck(curve).sum()):
+            levels = "/".join(f"{level:.3f}" for level in readings.level(curve, ACCURACY))
+            yield (
+                f"{curve.label}'s accuracy is one and the same number throughout the tail in {flat} of "
+                f"{len(curve.seeds)} seeds (levels {levels})."
+            )
+    if name in EPSILON:
+        held = datasets.synthetic(1, 1).held
+        large = held[held > limit(EPSILON[name], 10, held)]
+        yield (
+            f"{len(large)} of the 100 clients hold {large.sum() / held.sum():.0%} of the data, each more than "
+            f"epsilon = {EPSILON[name]} lets the adversary silence in a round: they always answer."
+        )
+    rules = [curves[label] for label in BYZANTINE if label in curves]
+    if name.startswith("cifar10") and setting == "written" and all(_learnt_nothing(curve) for curve in rules):
+        yield (
+            "the four Byzantine-resilient rules have learnt next to nothing: their loss is within 2 % of ln 10, "
+            "a blind model's. They take one step a round at rate 0.001, and with damping 0.1 a momentum is no longer "
+            "than a gradient; with damping 1 (`published`) it is up to ten times as long."
+        )
+    if _equal(curves.get("cclip"), curves.get("bucketing_cclip")):
+        yield (
+            "cclip and bucketing_cclip end alike to three digits: where no momentum is longer than tau = 100, nothing "
+            "is clipped and both are the weighted mean."
+        )
+
+
+def _against_authors(curves: Mapping[str, Curves]) -> Iterator[str]:
+    off = [
+        f"{label} {level_of(curves[label], ACCURACY)} against {in_words(seen[ACCURACY])}"
+        for label, seen in AUTHORS.items()
+        if _outside(readings.level(curves[label], ACCURACY), seen[ACCURACY])
+    ]
+    if off:
+        yield (
+            f"accuracy is off the authors' plot by more than 0.02: {'; '.join(off)}. Not explained: their draw of the "
+            "clients' labels is not ours, their program differs (docs/differences.md), and theirs is one seed."
+        )
+
+
+def _outside(levels: np.ndarray, seen: tuple[float, float]) -> bool:
+    mean = float(levels.mean())
+    return mean < seen[0] - 0.02 or mean > seen[1] + 0.02
+
+
+def _wins(mine: Curves, theirs: Curves) -> bool:
+    levels = readings.level(mine, ACCURACY), readings.level(theirs, ACCURACY)
+    return readings.beats(readings.gain(*levels, ACCURACY)) == HOLDS
+
+
+def _learnt_nothing(curve: Curves) -> bool:
+    return bool((np.abs(readings.level(curve, LOSS) - NOTHING_KNOWN) < 0.02 * NOTHING_KNOWN).all())
+
+
+def _equal(one: Curves | None, other: Curves | None) -> bool:
+    if one is None or other is None:
+        return False
+    gaps = [readings.level(one, what) - readings.level(other, what) for what in (ACCURACY, LOSS)]
+    return bool(np.abs(gaps).max() < 5e-4)

@@ -1,0 +1,274 @@
+"""The paper's claims: each has a row, and made-up curves of a known outcome get it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import noshow as ns
+from noshow import cli
+from noshow.evaluate import Metrics
+from noshow.paper import claims_data, claims_synthetic
+from noshow.paper.claims import CLAIMS
+from noshow.paper.claims_page import VERDICTS
+from noshow.paper.experiments import EXPERIMENTS
+from noshow.paper.figures import BASELINES, BYZANTINE
+from noshow.paper.findings import Evidence, Finding, so_far, together, with_spread
+from noshow.paper.results import Curves
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT.parent / "shared/data"
+NINE = (*BASELINES, *BYZANTINE)
+BY_NUMBER = {claim.number: claim for claim in CLAIMS}
+
+
+def made(
+    label: str,
+    accuracy: float,
+    loss: float,
+    rough: float = 0.01,
+    rounds: int = 2000,
+    every: int = 15,
+    answering: int = 2,
+) -> Curves:
+    """Three seeds around these levels: seed s is s/1000 higher, and every other evaluation is up or down by `rough`."""
+    evaluated = np.append(np.arange(0, rounds, every), rounds)
+    swing = rough * (-1.0) ** np.arange(len(evaluated)) * (1 + 0.01 * np.arange(3)[:, None])
+    shift = np.arange(3)[:, None] / 1000
+    scores = Metrics(loss + shift + swing, loss + shift, accuracy + shift + swing)
+    scores.train_loss[:, 0] = 2.3
+    used = np.full((3, rounds), 1 - answering / 10)
+    return Curves(label, np.arange(3), evaluated, scores, used, np.full((3, rounds), answering))
+
+
+def nine(**changes: tuple[float, float, float]) -> dict[str, Curves]:
+    """Nine algorithms on a par, but for the changes: accuracy, loss and roughness."""
+    return {label: made(label, *changes.get(label, (0.4, 1.5, 0.01))) for label in NINE}
+
+
+def verdict(number: str, **runs: Mapping[str, Curves]) -> str:
+    named = {name.replace("_", "-").replace("point", "0."): {"": curves} for name, curves in runs.items()}
+    return BY_NUMBER[number].finding(Evidence("written", named)).verdict
+
+
+def test_every_claim_has_its_row() -> None:
+    assert [claim.number for claim in CLAIMS] == [*map(str, range(1, 27)), "26b", *map(str, range(27, 50))]
+    assert {name for claim in CLAIMS for name in claim.needs} <= set(EXPERIMENTS)
+    assert all(claim.says and claim.where for claim in CLAIMS)
+
+
+def test_without_results_nothing_is_said_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NOSHOW_DATA", str(tmp_path))
+    found = {claim.number: claim.finding(Evidence("written", {})).verdict for claim in CLAIMS}
+    assert {number for number, said in found.items() if said == "no measurement"} == {"3", "6", "36", "49"}
+    assert {number for number, said in found.items() if said == "holds"} == {"39"}
+    assert found["22"] == "depends"
+    assert set(found.values()) == {"no measurement", "holds", "depends", "not run"}
+
+
+def grid_of(labels: tuple[str, ...]) -> dict[str, dict[str, Curves]]:
+    """Round robin: a larger K is smoother, beta = sqrt(M/K) better, and falls to its level at once."""
+    grid = {}
+    for cell in EXPERIMENTS["round-robin"].cells:
+        sampled, groups = (int(number) for number in re.findall(r"\d+", cell))
+        curves = {label: made(label, 0.3, 2.0, rough=0.3 / sampled) for label in labels}
+        curves["fedavg_variant-beta-root"] = made("fedavg_variant-beta-root", 0.5, 1.0, rough=0.3 / sampled)
+        for label, curve in curves.items():
+            if label.endswith("-1"):
+                curve.scores.train_loss[:, :100] = 2.2
+            silent = np.tile(np.repeat([0.0, 1.0], [groups - 1, 1]), (3, 2000 // groups))
+            curves[label] = curve._replace(epsilon_t=silent)
+        grid[cell] = curves
+    return grid
+
+
+ROBIN = tuple(EXPERIMENTS["round-robin"].specs("written", "paper")["K5-r4"].labels)
+
+
+def test_every_claim_can_be_read_once_all_results_are_there() -> None:
+    spoken = {
+        label: made(label, 0.4, 1.5, rounds=60, every=1, answering=6) for label in ("fedavg", "fedavg_variant", "mifa")
+    }
+    spoken |= {label: made(label, 0.3, 1.8, rounds=1000, answering=6) for label in BYZANTINE}
+    runs: dict[str, dict[str, dict[str, Curves]]] = {name: {"": nine()} for name in EXPERIMENTS}
+    runs |= {
+        "cifar10-long": {"": {label: made(label, 0.4, 1.5, rounds=4000) for label in BYZANTINE}},
+        "synthetic-long": {"": {label: made(label, 0.4, 1.5, rounds=4000) for label in NINE}},
+        "shakespeare-0.7": {"": spoken},
+        "round-robin": grid_of(ROBIN),
+        "random-response": {cell: nine() for cell in EXPERIMENTS["random-response"].cells},
+    }
+    evidence = Evidence("written", runs)
+    for claim in CLAIMS:
+        found = claim.finding(evidence)
+        assert found.verdict in VERDICTS
+        assert re.search(r"\d", found.words) or found.verdict == "no measurement", claim.number
+        assert "|" not in found.words  # it would break the table
+        if claim.number not in ("5", "7", "21", "48"):
+            assert found.verdict != "not run", claim.number
+
+
+@pytest.mark.parametrize(
+    ("changes", "number", "expected"),
+    [
+        ({"fedavg_variant": (0.6, 1.0, 0.01), "fedprox_variant": (0.6, 1.0, 0.01)}, "8", "holds"),
+        ({"fedavg_variant": (0.6, 1.0, 0.01), "fedprox_variant": (0.3, 1.8, 0.01)}, "8", "depends"),
+        ({"fedavg_variant": (0.3, 1.8, 0.01), "fedprox_variant": (0.3, 1.8, 0.01)}, "8", "does not hold"),
+        ({}, "8", "not decidable"),
+        ({"fedavg_variant": (0.4, 1.5, 0.001), "fedprox_variant": (0.4, 1.5, 0.001)}, "9", "holds"),
+        ({"fedavg_variant": (0.4, 1.5, 0.02), "fedprox_variant": (0.4, 1.5, 0.02)}, "9", "does not hold"),
+        ({"fedavg_variant": (0.4, 1.5, 0.001), "fedprox_variant": (0.4, 1.5, 0.02)}, "9", "depends"),
+        ({"fedavg_variant": (0.5, 1.4, 0.01), "fedprox_variant": (0.5, 1.4, 0.01)}, "10", "holds"),
+        ({"fedavg_variant": (0.402, 1.498, 0.01), "fedprox_variant": (0.402, 1.498, 0.01)}, "10", "does not hold"),
+        ({"mifa": (0.5, 1.2, 0.01)}, "11", "holds"),
+        ({"mifa": (0.5, 1.2, 0.01)}, "12", "does not hold"),
+        ({"mifa": (0.5, 1.7, 0.01)}, "12", "depends"),
+        (dict.fromkeys(BYZANTINE, (0.1, 2.3, 0.01)), "13", "holds"),
+        ({"cclip": (0.5, 1.2, 0.01)}, "13", "does not hold"),
+        ({}, "14", "holds"),
+    ],
+)
+def test_cifar10_of_a_known_outcome(changes: dict[str, tuple[float, float, float]], number: str, expected: str) -> None:
+    assert verdict(number, cifar10_point8=nine(**changes)) == expected
+
+
+def test_two_experiments_are_compared_claim_by_claim() -> None:
+    winning = {"fedavg_variant": (0.6, 1.0, 0.001), "fedprox_variant": (0.6, 1.0, 0.001)}
+    assert verdict("15", cifar10_point8=nine(**winning), cifar10_point2=nine(**winning)) == "holds"
+    assert verdict("15", cifar10_point8=nine(**winning), cifar10_point2=nine()) == "depends"
+    assert verdict("15", cifar10_point8=nine(**winning)) == "not run"
+
+
+def test_prolonged_training_by_hand() -> None:
+    curves = {label: made(label, 0.3, 2.0, rough=0.0, rounds=4000) for label in BYZANTINE}
+    assert verdict("34", cifar10_long=curves) == "not decidable"
+    for curve in curves.values():
+        late = curve.evaluated > 2000
+        curve.scores.test_accuracy[:, late] += 0.1
+        curve.scores.train_loss[:, late] -= 0.1
+    found = BY_NUMBER["34"].finding(Evidence("written", {"cifar10-long": {"": curves}}))
+    assert found.verdict == "holds"
+    assert found.words.count("+0.100 ± 0.000") == 8
+    best = {"fedprox_variant": (0.5, 1.5, 0.01)}
+    assert verdict("35", cifar10_long=curves, cifar10_point2=nine(**best)) == "depends"  # its loss is fedavg_variant's
+    best = {"fedprox_variant": (0.5, 1.2, 0.01)}
+    assert verdict("35", cifar10_long=curves, cifar10_point2=nine(**best)) == "holds"
+
+
+def test_synthetic_of_a_known_outcome() -> None:
+    wild = {"mifa": (0.4, 1.5, 0.1)} | dict.fromkeys(BYZANTINE, (0.4, 1.5, 0.1))
+    assert verdict("26", synthetic_point9=nine(**wild)) == "holds"
+    assert verdict("23", synthetic_point9=nine(**wild)) == "depends"  # rough enough, but at rest
+    assert verdict("24", synthetic_point9=nine(**wild)) == "holds"
+    curves = nine()
+    for label in curves:
+        used = np.tile([0.0, 0.3, 0.9], (3, 700)).astype(np.float32)
+        curves[label] = curves[label]._replace(epsilon_t=used)
+    assert verdict("25", synthetic_point9=curves) == "holds"
+    curves["fedavg_variant"].epsilon_t[0, 0] = 0.91
+    assert verdict("25", synthetic_point9=curves) == "depends"
+
+
+def test_round_robin_of_a_known_outcome() -> None:
+    evidence = Evidence("written", {"round-robin": grid_of(ROBIN)})
+    found = {number: BY_NUMBER[number].finding(evidence) for number in ("44", "45", "47")}
+    assert {number: finding.verdict for number, finding in found.items()} == {
+        "44": "holds",
+        "45": "holds",
+        "47": "holds",
+    }
+    assert found["44"].words.startswith("Cells won: 9 of 9")
+    faster = BY_NUMBER["46"].finding(evidence)
+    # The FedAvg variant gets there at once, the FedProx variant is the same with both betas but for its first rounds.
+    assert faster.verdict == "holds"
+    assert "K5-r4, fedavg_variant: 60/60/60 v" in faster.words
+
+
+def test_a_claim_about_all_experiments_waits_for_them() -> None:
+    def parts(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
+        return [Finding("holds" if name == "a" else "does not hold", f"{name} 1")]
+
+    runs = {name: {"": nine()} for name in ("a", "b")}
+    assert so_far(Evidence("written", {}), "ab", parts) == Finding("not run", "needs a, b")
+    assert so_far(Evidence("written", {"a": runs["a"]}), "ab", parts).verdict == "not run"
+    assert so_far(Evidence("written", runs), "ab", parts).verdict == "depends"
+    assert so_far(Evidence("written", runs), "abc", parts).verdict == "depends"
+    assert so_far(Evidence("written", runs), "a", parts) == Finding("holds", "a 1.")
+
+
+def test_many_comparisons_tell_what_fails_and_what_is_tightest() -> None:
+    parts = [Finding("holds", f"x{margin}", margin) for margin in range(3, 9)] + [Finding("does not hold", "y", -1.0)]
+    assert together(parts).words == "holds in 6 of 7, the tightest: x3. does not hold: y."
+    assert together(parts).verdict == "depends"
+    undecided = [Finding("does not hold", "a"), Finding("not decidable", "b")]
+    assert together(undecided).verdict == "does not hold"
+
+
+def test_numbers_in_words() -> None:
+    assert with_spread(np.array([1.0, 2.0, 3.0])) == "2.000 ± 1.000"
+    assert with_spread(np.array([0.0, np.nan])) == "nan"
+
+
+def test_what_is_heard_is_what_the_roll_call_says() -> None:
+    federation = ns.datasets.synthetic(1, 1, clients=20)
+    shadow = ns.adversaries.shadow(ns.algorithms.fedavg(0.01), ns.algorithms.cclip(0.01), candidates="all")
+    history = ns.simulate(
+        federation,
+        ns.models.logistic(),
+        ns.algorithms.fedavg_variant(0.01, steps=1),
+        shadow,
+        sampled=5,
+        rounds=9,
+        epsilon=0.7,
+        seeds=[0, 3],
+    )
+    call = history.roll_call
+    expected = (federation.weights[call.sampled] * call.answered).sum(-1) * 20 / 5
+    heard = claims_synthetic.heard(history.seeds, call.epsilon_t, federation.held, sampled=5)
+    np.testing.assert_allclose(heard, expected, atol=1e-6)
+
+
+def test_memory_is_counted() -> None:
+    # LeNet-5: 456 + 2416 + 48120 + 10164 + 850 parameters, four bytes each, for 100 clients.
+    found = claims_data.memory(Evidence("written", {}))
+    assert found.verdict == "holds"
+    assert "d = 62,006" in found.words
+    assert "24.8 MB" in found.words
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the images of CIFAR-10 are not here")
+def test_the_pictures_of_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOSHOW_DATA", str(DATA))
+    evidence = Evidence("written", {})
+    assert claims_data.two_classes(evidence) == ("holds", "100 of 100 clients hold exactly 2 of the 10 classes.", None)
+    skew = claims_data.label_skew(evidence)
+    # Dirichlet(0.1) over ten labels: a client's largest share is about two thirds.
+    assert skew.verdict == "holds"
+    assert 0.6 < float(re.findall(r"share is (\S+)", skew.words)[0]) < 0.75
+
+
+def rows_of_claims(page: str) -> list[str]:
+    return re.findall(r"^\| (\d+b?) \|", page.split("## Claims")[1], re.MULTILINE)
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOSHOW_DATA", str(tmp_path))
+
+    def command(*arguments: str) -> str:
+        done = CliRunner().invoke(cli.app, ["reproduce", *arguments, "--out", str(tmp_path)], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "README.md" in command("--claims")
+    page = (tmp_path / "README.md").read_text("utf-8")
+    assert rows_of_claims(page) == [claim.number for claim in CLAIMS]
+    assert "| cifar10-0.8 | written | 0 of 9 | not run |" in page
+    with pytest.raises(ns.NoshowError, match="leave out --setting and --scale"):
+        command("--claims", "--setting", "written")
+    with pytest.raises(ns.NoshowError, match="two seeds or more"):
+        command("--claims", "--seeds", "0")
