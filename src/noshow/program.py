@@ -115,7 +115,8 @@ def _fitting_width(setting: Setting, inputs: Inputs, state: State) -> int:
     """How many clients an accelerator had best train side by side, by a trial of who will be needed.
 
     A block of full batches lasts as long as its largest client: all at once is best. Drawn batches are alike, and
-    every place in a block costs, used or not; so the first rounds' roll calls are tried with the first models.
+    every place in a block costs, used or not; so the first rounds' roll calls are tried with the first models. Only
+    quarters of all clients are considered: experiments that differ a little then share a compiled program.
     """
     jobs = setting.width
     if setting.adversary.sees_replies or setting.drawing.batches == "full":
@@ -125,7 +126,7 @@ def _fitting_width(setting: Setting, inputs: Inputs, state: State) -> int:
         return jobs - silence(setting, inputs, state, t, sample(setting, inputs, t), None).sum()
 
     counts = np.asarray(jax.jit(jax.vmap(needed))(jnp.arange(min(TRIAL_ROUNDS, inputs.rates.shape[0]))))
-    widths = np.arange(1, jobs + 1)
+    widths = np.unique(-(-jobs * np.arange(1, 5) // 4))
     costs = (-(-counts[:, None] // widths)) * (OVERHEAD + widths)
     return int(widths[np.argmin(costs.sum(0))])
 
