@@ -161,6 +161,7 @@ def _zoom(axes: Axes, curves: Mapping[str, Curves]) -> None:
         _lines(box, [curves[label] for label in pair if label in curves], LOSS)
         last = max(curve.evaluated[-1] for curve in curves.values())
         box.set_xlim(0.75 * last, last)
+        box.set_xticks([0.8 * last, 0.95 * last])
         tails = [getattr(curves[label].scores, LOSS)[:, curves[label].evaluated > 0.75 * last] for label in pair]
         box.set_ylim(min(tail.min() for tail in tails), max(tail.max() for tail in tails))
         box.set_title(" and ".join(pair), fontsize=7, loc="left")
