@@ -119,7 +119,8 @@ class Simulation:
         ...     return ns.Simulation(ns.datasets.synthetic(clients=8, sizes=40), ns.models.logistic(),
         ...                          ns.algorithms.fedavg(0.01, steps=2), sampled=4, rounds=6, evaluate_every=2)
         >>> first, second = begin(), begin()
-        >>> _ = first.advance()
+        >>> while first.t < 2:
+        ...     _ = first.advance()
         >>> second.resume(first.snapshot())
         >>> second.t, second.done
         (2, False)
