@@ -15,6 +15,7 @@ from noshow import (  # noqa: E402
     partition,
     rates,
     servers,
+    theory,
 )
 from noshow.contracts import (  # noqa: E402
     Adversary,
@@ -63,4 +64,5 @@ __all__ = [
     "rates",
     "servers",
     "simulate",
+    "theory",
 ]
