@@ -54,19 +54,13 @@ def run(spec: Spec, folder: RunFolder, display: Display, again: bool = False) ->
 
 def _run_one(spec: Spec, experiment: Experiment, label: str, display: Display) -> History:
     algorithm = experiment.algorithms[spec.labels.index(label)]
-    rounds, evaluate_every = spec.length(label)
-    display.begin(label, rounds)
+    display.begin(label, spec.length(label)[0])
     return simulate(
         experiment.federation,
         experiment.model,
         algorithm,
         experiment.adversary,
-        sampled=spec.sampled,
-        rounds=rounds,
-        epsilon=spec.epsilon,
-        seeds=spec.seeds,
-        evaluate_every=evaluate_every,
-        evaluate_on=spec.evaluate_on,
+        **spec.run_settings(label),
         watch=lambda t, metrics: display.evaluated(label, t, metrics),
     )
 

@@ -73,6 +73,18 @@ class Spec(BaseModel):
         table = self.algorithms[self.labels.index(label)]
         return table.get("rounds", self.rounds), table.get("evaluate_every", self.evaluate_every)
 
+    def run_settings(self, label: str) -> dict[str, Any]:
+        """What `simulate` and `Simulation` take beside the parts, for one algorithm."""
+        rounds, evaluate_every = self.length(label)
+        return {
+            "sampled": self.sampled,
+            "rounds": rounds,
+            "epsilon": self.epsilon,
+            "seeds": self.seeds,
+            "evaluate_every": evaluate_every,
+            "evaluate_on": self.evaluate_on,
+        }
+
 
 class Experiment(NamedTuple):
     """A spec's parts, built."""

@@ -63,19 +63,13 @@ def run_missing(spec: Spec, results: Results, bench: Bench, display: Display, cl
 
 
 def _run_one(spec: Spec, experiment: Experiment, label: str, results: Results, display: Display, clock: Clock) -> bool:
-    rounds, evaluate_every = spec.length(label)
-    display.begin(label, rounds)
+    display.begin(label, spec.length(label)[0])
     run = Simulation(
         experiment.federation,
         experiment.model,
         experiment.algorithms[spec.labels.index(label)],
         experiment.adversary,
-        sampled=spec.sampled,
-        rounds=rounds,
-        epsilon=spec.epsilon,
-        seeds=spec.seeds,
-        evaluate_every=evaluate_every,
-        evaluate_on=spec.evaluate_on,
+        **spec.run_settings(label),
     )
     if (before := results.put_aside_before(label)) is not None:
         run.resume(before)
