@@ -99,11 +99,26 @@ def logits(params: Params, x: Array, blocks: tuple[Block, Block]) -> Array:
         kernel = params[name]["weights"]
         seen = x if name == "conv1" else windows(x, kernel.shape[:2], block)
         # Bias and ReLU keep the order of numbers, so they can come after the pool, on a quarter of the entries.
-        x = jax.nn.relu(pool(product(seen, kernel, block)) + params[name]["bias"])
+        x = jax.nn.relu(biased(pool(product(seen, kernel, block)), params[name]["bias"]))
     x = x.reshape(x.shape[0], -1)
     for name in ("dense1", "dense2"):
         x = jax.nn.relu(x @ params[name]["weights"] + params[name]["bias"])
     return x @ params["dense3"]["weights"] + params["dense3"]["bias"]
+
+
+def biased(x: Array, bias: Array) -> Array:
+    """x [n, rows, columns, channels] + bias, as whole rows of columns and channels.
+
+    Its gradient then sums over rows of that length first: over `channels` alone, six numbers wide, that sum would take
+    a fifth of a GPU's round.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> biased(jnp.zeros((1, 1, 2, 2)), jnp.array([1.0, 2.0])).ravel().tolist()
+        [1.0, 2.0, 1.0, 2.0]
+    """
+    n, rows, columns, channels = x.shape
+    return (x.reshape(n * rows, columns * channels) + jnp.tile(bias, columns)).reshape(x.shape)
 
 
 @jax.custom_vjp
