@@ -6,6 +6,7 @@ Every function takes the examples' labels [n] and a generator, and returns the e
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 
 from noshow.errors import require
 
@@ -76,13 +77,14 @@ def in_groups(labels: np.ndarray, clients: int, groups: int, rng: np.random.Gene
 
 
 def dirichlet(labels: np.ndarray, clients: int, alpha: float, rng: np.random.Generator) -> Rows:
-    """Deal the examples so that client i's label proportions are p_i ~ Dirichlet(alpha, …, alpha).
+    """Deal the examples so that client i's label proportions are p_i ~ Dirichlet(alpha, …, alpha), as nearly as can be.
 
-    Clients, in random order, draw their labels from their p_i out of the examples that are left; where a label has
-    run out, p_i is renormalised on the others (T.-M. H. Hsu, H. Qi, M. Brown, *Measuring the effects of non-identical
-    data distribution*, 2019). So every example is used once and all clients hold the same number. The price: what
-    the p_i ask for in sum is not what there is, and those who come late take what is left. With 100 clients of
-    CIFAR-10 and alpha = 0.1, the mean of the squared proportions' sum is 0.58, where Dirichlet's own is 0.55.
+    What the p_i ask for in sum is not what there is. So the counts are those nearest to the p_i in relative entropy
+    (then rounded) that use every example once and give all clients the same number.
+    All clients bend a little: with 100 clients of CIFAR-10 and alpha = 0.1 the mean of the squared proportions' sum is
+    0.54, where Dirichlet's own is 0.55. Dealing to one client after the other would leave the last ones what nobody
+    wanted, and give 0.58 (T.-M. H. Hsu, H. Qi, M. Brown, *Measuring the effects of non-identical data distribution*,
+    2019).
 
     Example:
         >>> import numpy as np
@@ -95,15 +97,12 @@ def dirichlet(labels: np.ndarray, clients: int, alpha: float, rng: np.random.Gen
     """
     require(0 < alpha < np.inf, f"alpha is {alpha}: give a number above zero")
     share = _share(labels, clients)
-    left = np.bincount(labels)
+    _, totals = np.unique(labels, return_counts=True)
     # In logarithms, because at a small alpha most proportions are too small for a float, and still matter
     # when the others run out. G(alpha) has the law of G(alpha + 1) · U^(1 / alpha).
-    size = (clients, len(left))
+    size = (clients, len(totals))
     logs = np.log(rng.standard_gamma(alpha + 1, size)) - rng.standard_exponential(size) / alpha
-    counts = np.zeros(size, np.int64)
-    for client in rng.permutation(clients):
-        counts[client] = _drawn(logs[client], left, share, rng)
-        left -= counts[client]
+    counts = _rounded(_fitted(logs, share, totals), share, totals)
     owners = np.concatenate([np.repeat(np.arange(clients), held) for held in counts.T])
     return _sorted_by_label(labels, rng)[np.argsort(owners, kind="stable")].reshape(clients, share)
 
@@ -121,18 +120,54 @@ def label_counts(labels: np.ndarray, rows: Rows) -> np.ndarray:
     return np.stack([np.bincount(labels[held], minlength=kinds) for held in rows])
 
 
-def _drawn(logs: np.ndarray, left: np.ndarray, share: int, rng: np.random.Generator) -> np.ndarray:
-    """Counts of `share` labels drawn one by one, with weights exp(logs), from those that are left.
+_FAINTEST = 50.0  # a label of which a client wants less than e^-50 of what it wants most is one it does not want
+_OFF_BY = 1e-3  # examples: far less than rounding moves
 
-    All that are lacking are drawn at once, and those beyond what is left are drawn again among the other labels.
-    That is the same law: it does not matter in which order draws on empty labels are repeated.
+
+def _fitted(logs: np.ndarray, share: int, totals: np.ndarray) -> np.ndarray:
+    """The amounts nearest to exp(logs) in relative entropy with sums `share` in rows and `totals` in columns.
+
+    They are share · softmax(logs_i + v) for prices v of the labels, and v minimises a smooth convex function:
+    share · sum_i log sum_k exp(logs_ik + v_k) - sum_k totals_k v_k, whose gradient is what the columns are off by.
     """
-    counts = np.zeros_like(left)
-    while (lacking := share - int(counts.sum())) > 0:
-        open_logs = np.where(counts < left, logs, -np.inf)
-        weights = np.exp(open_logs - open_logs.max())
-        counts = np.minimum(counts + rng.multinomial(lacking, weights / weights.sum()), left)
-    return counts
+    from scipy.optimize import minimize  # not above: it takes longer to import than all else that noshow needs of SciPy
+
+    logs = np.maximum(logs - logs.max(axis=1, keepdims=True), -_FAINTEST)
+
+    def amounts(v: np.ndarray) -> np.ndarray:
+        return share * softmax(logs + v, axis=1)
+
+    def dual(v: np.ndarray) -> tuple[float, np.ndarray]:
+        value = share * float(logsumexp(logs + v, axis=1).sum()) - float(totals @ v)
+        return value, amounts(v).sum(axis=0) - totals
+
+    def curvature(v: np.ndarray) -> np.ndarray:
+        now = amounts(v)
+        return np.diag(now.sum(axis=0)) - now.T @ now / share
+
+    fit = minimize(
+        dual, np.zeros(len(totals)), jac=True, hess=curvature, method="trust-exact", options={"gtol": _OFF_BY}
+    )
+    return amounts(fit.x)
+
+
+def _rounded(amounts: np.ndarray, share: int, totals: np.ndarray) -> np.ndarray:
+    """Whole numbers near the amounts, with sums `share` in rows and `totals` in columns.
+
+    Each row rounds up its largest fractions. Where a column then has too much, it gives to one that has too little,
+    in the row that this moves nearest to its amounts.
+    """
+    counts = np.floor(amounts)
+    up = np.argsort(np.argsort(counts - amounts, axis=1), axis=1) < share - counts.sum(axis=1, keepdims=True)
+    counts += up
+    while (over := counts.sum(axis=0) - totals).any():
+        most, least = int(np.argmax(over)), int(np.argmin(over))
+        lacking = amounts - counts
+        gain = np.where(counts[:, most] > 0, lacking[:, least] - lacking[:, most], -np.inf)
+        row = int(np.argmax(gain))
+        counts[row, most] -= 1
+        counts[row, least] += 1
+    return counts.astype(np.int64)
 
 
 def _sorted_by_label(labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
