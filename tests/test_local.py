@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import noshow as ns
-from noshow.local import ClientData, draw_batch, drawing, holdings, step_key
+from noshow.local import ClientData, RowRange, draw_batch, drawing, holdings, step_key, sum_over_tiles
 from noshow.parameters import flat_losses, unraveller
 
 
@@ -104,3 +104,16 @@ def test_rows_are_read_before_the_model_sees_them(federation: ns.Federation, mod
         one, other = objective(plain, model, client), objective(stored, model, client)
         np.testing.assert_allclose(one.gradient(theta), other.gradient(theta), rtol=1e-6)
         assert all(map(np.array_equal, plain.of_client(client), stored.of_client(client)))
+
+
+@pytest.mark.parametrize("examples", [1, 2, 5])
+@pytest.mark.parametrize("tile", [1, 2, 128])
+def test_sums_over_few_rows_are_not_lost_when_compiled(examples: int, tile: int) -> None:
+    data = np.arange(1.0, examples + 1.0)
+
+    @jax.jit
+    def total(data: jax.Array) -> jax.Array:
+        rows = RowRange(0, examples)
+        return sum_over_tiles(lambda values, inside: jnp.dot(values, inside), data, rows, tile)
+
+    assert float(total(data)) == data.sum()
