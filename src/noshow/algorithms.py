@@ -1,6 +1,7 @@
-"""The named pairs of a client and a server: nine algorithms, and room for yours.
+"""The named pairs of a client and a server, and room for yours.
 
-An algorithm is only a composition, `Algorithm(client, server, rate)`; these functions name the paper's nine.
+An algorithm is only a composition, `Algorithm(client, server, rate)`; these functions name the nine of the paper's
+experiments, and FedProx with the exact minimiser that its theorems speak of, with either server.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ __all__ = [
     "bucketing_cclip",
     "bucketing_gm",
     "cclip",
+    "exact_fedprox",
+    "exact_fedprox_variant",
     "fedavg",
     "fedavg_variant",
     "fedprox",
@@ -72,6 +75,31 @@ def fedprox_variant(
     """
     client = clients.prox(mu, steps, momentum, damping)
     return Algorithm(client, servers.amplify(beta), as_rate(rate), "fedprox_variant")
+
+
+def exact_fedprox(rate: float | Rate, tolerance: float = 1e-5, newton_steps: int = 50) -> Algorithm:
+    """FedProx with the exact local minimiser, weighted average; `rate` is eta_t, the proximal weight 1 / eta_t.
+
+    Example:
+        >>> import noshow as ns
+        >>> algorithm = ns.algorithms.exact_fedprox(rate=0.1)
+    """
+    return Algorithm(clients.exact_prox(tolerance, newton_steps), servers.average(), as_rate(rate), "exact_fedprox")
+
+
+def exact_fedprox_variant(
+    rate: float | Rate, tolerance: float = 1e-5, newton_steps: int = 50, beta: float | None = None
+) -> Algorithm:
+    """The paper's FedProx as its theorems have it: the exact local minimiser and the amplified update.
+
+    `rate` is their eta_t, the weight of the proximal term 1 / eta_t; beta = M/K if left out.
+
+    Example:
+        >>> import noshow as ns
+        >>> algorithm = ns.algorithms.exact_fedprox_variant(rate=ns.rates.inverse(alpha=2.0, gamma=40.0))
+    """
+    client = clients.exact_prox(tolerance, newton_steps)
+    return Algorithm(client, servers.amplify(beta), as_rate(rate), "exact_fedprox_variant")
 
 
 def mifa(rate: float | Rate, steps: int = 25) -> Algorithm:

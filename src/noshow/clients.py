@@ -1,17 +1,19 @@
 """What a client computes in its round, and what it replies.
 
-`sgd` and `prox` reply with the displacement theta_{i,t+1} - theta_t, `momentum` with its momentum.
+`sgd`, `prox` and `exact_prox` reply with the displacement theta_{i,t+1} - theta_t, `momentum` with its momentum.
 """
 
 from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from noshow.contracts import Array, Client, LocalData, Memory, Vector, Work
 from noshow.errors import require
+from noshow.newton import stationary_point
 
 
 def sgd(steps: int = 1) -> Client:
@@ -32,7 +34,7 @@ def sgd(steps: int = 1) -> Client:
         z, gradients = lax.fori_loop(0, steps, step, (theta, jnp.zeros_like(theta)))
         return Work(z - theta, memory, gradients)
 
-    return Client(reply)
+    return Client(reply, steps=steps)
 
 
 def prox(mu: float, steps: int = 10, momentum: float = 0.9, damping: float | None = None) -> Client:
@@ -68,6 +70,40 @@ def prox(mu: float, steps: int = 10, momentum: float = 0.9, damping: float | Non
         return Work(z - theta, memory, gradients)
 
     return Client(reply)
+
+
+def exact_prox(tolerance: float = 1e-5, newton_steps: int = 50) -> Client:
+    """FedProx's client as the paper's theorems have it: the minimiser of l(z) + ||z - theta_t||^2 / (2 eta_t).
+
+    It is found by Newton's method with conjugate gradients (`noshow.newton`), to a tolerance: ||grad l(z) +
+    (z - theta_t) / eta_t|| <= tolerance ||grad l(theta_t)||, where 32-bit arithmetic allows. The program has one
+    minimiser if eta_t < 1 / L_-, with -L_- the least curvature of l (the paper's Assumption on FedProx); beyond, the
+    client ends at a point where no step lowers that norm. l is the loss on one batch, also where clients could draw
+    one every step.
+
+    Args:
+        tolerance: how exact, relative to the gradient at theta_t.
+        newton_steps: the most steps of Newton's method.
+
+    Example:
+        >>> import noshow as ns
+        >>> client = ns.clients.exact_prox(tolerance=1e-4)
+    """
+    require(0 < tolerance < 1, f"tolerance is {tolerance}: give a number between 0 and 1")
+    require(newton_steps >= 1, f"newton_steps is {newton_steps}: give 1 or more")
+
+    def reply(local: LocalData, theta: Vector, memory: Memory, rate: Array) -> Work:
+        # In u = z - theta_t and times eta_t: small steps keep their digits, and the Hessian is the identity + eta_t H.
+        def gradient(u: Vector) -> Vector:
+            return u + rate * local.gradient(theta + u)
+
+        # Short products, which accelerators use unless told otherwise, would set the floor far above the tolerance.
+        with jax.default_matmul_precision("highest"):
+            u = stationary_point(gradient, jnp.zeros_like(theta), tolerance, newton_steps)
+        # At the minimiser, u = -eta_t grad l(z): the one gradient that a step along would have led there.
+        return Work(u, memory, -u / rate)
+
+    return Client(reply, steps=1)
 
 
 def momentum(momentum: float = 0.9, damping: float | None = None) -> Client:

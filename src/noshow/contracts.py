@@ -41,6 +41,8 @@ Memory = Any
 """A pytree that a client or a server keeps between rounds; `None` when it keeps nothing."""
 Rate = Callable[[int], float]
 """A learning rate as a function of the round t = 0, 1, 2, …"""
+Sends = Literal["displacement", "gradient"]
+"""What a reply is: a displacement theta_i - theta, or a gradient-like direction to be subtracted."""
 
 
 class Model(NamedTuple):
@@ -112,7 +114,8 @@ class Client(NamedTuple):
 
     `reply(local, theta, memory, rate)` -> `Work`. `init(d, clients)` makes the memory of all clients,
     first axis M, or `None`. `sends` says what the reply is: a `"displacement"` theta_i - theta, or a
-    `"gradient"`-like direction to be subtracted.
+    `"gradient"`-like direction to be subtracted. `steps` is the theorems' s, if they speak of this client: its reply
+    would be -s eta_t grad l(theta_t) if l were linear.
 
     Example:
         >>> import noshow as ns
@@ -121,7 +124,8 @@ class Client(NamedTuple):
 
     reply: Callable[[LocalData, Vector, Memory, Array], Work]
     init: Callable[[int, int], Memory] = no_memory
-    sends: Literal["displacement", "gradient"] = "displacement"
+    sends: Sends = "displacement"
+    steps: int | None = None
 
 
 class Aggregator(Protocol):
@@ -160,7 +164,7 @@ class Replies:
     weights: Weights
     all_weights: Weights
     key: Key
-    sends: Literal["displacement", "gradient"] = field(default="displacement")
+    sends: Sends = field(default="displacement")
 
     @property
     def clients(self) -> int:
@@ -200,7 +204,9 @@ class Server(NamedTuple):
 class Scene(NamedTuple):
     """What an adversary sees before it chooses: everything up to now (the paper's adversary is omniscient).
 
-    `replies` and `gradients` [K, d] are there only for adversaries with `sees_replies`.
+    `replies` and `gradients` [K, d] are there only for adversaries with `sees_replies`; `sends` says what a reply is,
+    as in `Client`. `gradient` is grad F(theta) over everybody's data, only for adversaries with `sees_gradient`.
+    `limit` is the most examples that the law lets go silent in this round; `None` with the law off.
 
     Example:
         >>> import jax.numpy as jnp, noshow as ns
@@ -215,6 +221,9 @@ class Scene(NamedTuple):
     theta: Vector
     replies: Points | None = None
     gradients: Points | None = None
+    gradient: Vector | None = None
+    sends: Sends = "displacement"
+    limit: int | Array | None = None
 
 
 class Adversary(NamedTuple):
@@ -223,7 +232,8 @@ class Adversary(NamedTuple):
     `score(state, key, scene)` -> [K]: the highest score is silenced first, `-inf` is left alone, ties are
     broken at random. `check(federation)` raises if this federation cannot serve the adversary, before anything
     runs; `init(key, federation, model)` prepares a state once a run. With `lawful=False` the law is off and
-    everybody with a score above `-inf` is silenced.
+    everybody with a score above `-inf` is silenced. `sees_replies` and `sees_gradient` say what of the `Scene` it
+    needs: both cost work, and neither is done for an adversary that does not ask.
 
     Example:
         >>> import noshow as ns
@@ -236,6 +246,7 @@ class Adversary(NamedTuple):
     sees_replies: bool = False
     lawful: bool = True
     name: str = "adversary"
+    sees_gradient: bool = False
 
 
 @dataclass(frozen=True)
