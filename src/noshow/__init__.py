@@ -29,6 +29,7 @@ from noshow.contracts import (  # noqa: E402
     Server,
     Work,
 )
+from noshow.diagnostics import Diagnose, Diagnostics  # noqa: E402
 from noshow.engine import Simulation, Snapshot, simulate  # noqa: E402
 from noshow.errors import NoshowError  # noqa: E402
 from noshow.federation import Federation  # noqa: E402
@@ -40,6 +41,8 @@ __all__ = [
     "Aggregator",
     "Algorithm",
     "Client",
+    "Diagnose",
+    "Diagnostics",
     "Federation",
     "History",
     "LocalData",

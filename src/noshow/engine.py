@@ -13,6 +13,7 @@ import numpy as np
 from noshow import budget
 from noshow.checks import check
 from noshow.contracts import Adversary, Algorithm, Memory, Model
+from noshow.diagnostics import Diagnose, Diagnosis, Diagnostics, flat_optimum, random_round
 from noshow.errors import require
 from noshow.evaluate import Metrics, exam
 from noshow.federation import Federation
@@ -37,6 +38,7 @@ def simulate(
     evaluate_every: int = 15,
     evaluate_on: int | None = None,
     watch: Callable[[int, Metrics], None] | None = None,
+    diagnose: Diagnose | None = None,
 ) -> History:
     """Train a federation in which clients don't show up, and record how it went.
 
@@ -54,6 +56,7 @@ def simulate(
         evaluate_on: at most so many train and so many test examples count in an evaluation, spread evenly over the
             clients (at least one each) and the test data; all if left out.
         watch: called with the round and its metrics (one number a seed) after each evaluation.
+        diagnose: ask for what the theory looks at in every round; see `Diagnose`.
 
     Returns:
         A `History`: metrics, the roll call of every round, and the final models.
@@ -78,6 +81,7 @@ def simulate(
         seeds=seeds,
         evaluate_every=evaluate_every,
         evaluate_on=evaluate_on,
+        diagnose=diagnose,
     )
     if watch:
         watch(0, run.latest)
@@ -105,6 +109,8 @@ class Snapshot(NamedTuple):
     ids: np.ndarray
     answered: np.ndarray
     seconds: float
+    diagnosis: Diagnosis | None = None
+    iterates: np.ndarray | None = None
 
 
 class Simulation:
@@ -139,6 +145,7 @@ class Simulation:
         seeds: Sequence[int] = (0,),
         evaluate_every: int = 15,
         evaluate_on: int | None = None,
+        diagnose: Diagnose | None = None,
     ) -> None:
         from noshow.adversaries import nobody
 
@@ -146,9 +153,11 @@ class Simulation:
         adversary = adversary or nobody()
         check(federation, model, adversary, sampled, rounds, epsilon, seeds, evaluate_every, evaluate_on)
         setting = setting_for(federation, model, algorithm, adversary, sampled, epsilon or 0.0, len(seeds))
+        setting = setting._replace(diagnose=diagnose is not None)
         rates = curve(algorithm.rate, max(rounds, 1))
         prepared = prepare(adversary, federation, model, seeds)
-        self._program = Program(setting, federation, prepared, seeds, rates, evaluate_every)
+        optimum = flat_optimum(diagnose, model)
+        self._program = Program(setting, federation, prepared, seeds, rates, evaluate_every, optimum)
         self._exam = self._program.placed(exam(federation, evaluate_on))
         self._federation, self._model, self._algorithm = federation, model, algorithm
         self._sampled, self._rounds, self._epsilon = sampled, rounds, epsilon
@@ -156,6 +165,11 @@ class Simulation:
         self._evaluated, self._metrics = [0], [self.evaluate()]
         nobody_yet = np.zeros((0, len(seeds), sampled), np.int32)
         self._ids, self._answered = [nobody_yet], [nobody_yet.astype(bool)]
+        self._rates = rates[:rounds]
+        self._diagnosed: list[Diagnosis] = []
+        # theta_R, where diagnostics are asked for: the run stops there for a moment to keep it.
+        self._chosen = [random_round(seed, self._rates) for seed in seeds] if diagnose and rounds else []
+        self._iterates = np.asarray(self._program.state.theta).copy() if self._chosen else None
         self._preparing = time.perf_counter() - begun
         self._seconds = self._preparing
 
@@ -182,9 +196,12 @@ class Simulation:
         """Play a chunk of rounds, up to the next evaluation at most; whether there was one at its end."""
         begun = time.perf_counter()
         until = min(self._rounds, self.t + self._every - self.t % self._every)
-        record = self._program.play(until - self.t)
+        record = self._program.play(min([until, *(t for t in self._chosen if t > self.t)]) - self.t)
         self._ids.append(record.ids)
         self._answered.append(record.answered)
+        if record.diagnosis is not None:
+            self._diagnosed.append(record.diagnosis)
+        self._keep_iterates()
         if self.t == until:
             self._evaluated.append(self.t)
             self._metrics.append(self.evaluate())
@@ -195,7 +212,9 @@ class Simulation:
         """The run as it is now."""
         state = [np.asarray(leaf) for leaf in jax.tree.leaves(self._program.state)]
         ids, answered = np.concatenate(self._ids), np.concatenate(self._answered)
-        return Snapshot(self.t, state, np.array(self._evaluated), self._scores(), ids, answered, self._seconds)
+        evaluated, scores = np.array(self._evaluated), self._scores()
+        iterates = None if self._iterates is None else self._iterates.copy()
+        return Snapshot(self.t, state, evaluated, scores, ids, answered, self._seconds, self._diagnosis(), iterates)
 
     def resume(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot of the same experiment."""
@@ -211,6 +230,8 @@ class Simulation:
         self._evaluated = snapshot.evaluated.tolist()
         self._metrics = [Metrics(*(column[:, k] for column in snapshot.scores)) for k in range(len(self._evaluated))]
         self._ids, self._answered = [snapshot.ids], [snapshot.answered]
+        self._diagnosed = [] if snapshot.diagnosis is None else [snapshot.diagnosis]
+        self._iterates = None if snapshot.iterates is None else snapshot.iterates.copy()
         self._seconds += snapshot.seconds
 
     def history(self) -> History:
@@ -229,7 +250,26 @@ class Simulation:
             models=[unravel(jnp.asarray(theta)) for theta in np.asarray(self._program.state.theta)],
             seconds=self._seconds,
             seconds_preparing=self._preparing,
+            diagnostics=self._diagnostics(),
         )
+
+    def _keep_iterates(self) -> None:
+        for row, t in enumerate(self._chosen):
+            if t == self.t and self._iterates is not None:
+                self._iterates[row] = np.asarray(self._program.state.theta[row])
+
+    def _diagnosis(self) -> Diagnosis | None:
+        """What was diagnosed so far, rounds first."""
+        return jax.tree.map(lambda *parts: np.concatenate(parts), *self._diagnosed) if self._diagnosed else None
+
+    def _diagnostics(self) -> Diagnostics | None:
+        seen = self._diagnosis()
+        if seen is None or self._iterates is None:
+            return None
+        unravel = unraveller(self._model)
+        iterates = [unravel(jnp.asarray(theta)) for theta in self._iterates] if self.done else []
+        seen = jax.tree.map(lambda column: column.swapaxes(0, 1), seen)
+        return Diagnostics.of(self._rates[: self.t], seen, np.array(self._chosen), iterates)
 
     def _scores(self) -> Metrics:
         return Metrics(*(np.stack(column, axis=1) for column in zip(*self._metrics, strict=True)))

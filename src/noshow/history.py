@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from noshow.contracts import Params
+from noshow.diagnostics import Diagnostics
 from noshow.errors import NoshowError
 from noshow.evaluate import Metrics
 
@@ -84,6 +85,7 @@ class History:
     models: list[Params]
     seconds: float
     seconds_preparing: float
+    diagnostics: Diagnostics | None = None
 
     @property
     def metrics(self) -> pyarrow.Table:

@@ -34,6 +34,7 @@ class Program:
         seeds: Sequence[int],
         rates: np.ndarray,
         chunk: int,
+        optimum: np.ndarray | None = None,
     ) -> None:
         mesh = devices.mesh_for(len(seeds) * setting.sampled)
         setting = setting._replace(devices=mesh.size)
@@ -41,7 +42,7 @@ class Program:
         self.t = 0
         self._chunk, self._next = min(chunk, LONGEST_CHUNK), 1  # the first round shows how many a chunk can hold
         self._mesh = mesh
-        self._inputs = devices.everywhere(Inputs(holdings(federation), seed_words, prepared, rates), mesh)
+        self._inputs = devices.everywhere(Inputs(holdings(federation), seed_words, prepared, rates, optimum), mesh)
         self.state = devices.everywhere(_first_state(setting, federation.clients, seed_words), mesh)
         if setting.width > 1:
             setting = setting._replace(width=_fitting_width(setting, self._inputs, self.state))
@@ -103,7 +104,7 @@ def setting_for(
     limit = budget.limit(epsilon, sampled, federation.sizes) if adversary.lawful else None
     drawn = drawing(federation, model, devices.rows_per_tile())
     width = 1 if devices.on_cpu() else seeds * sampled
-    return Setting(model, algorithm, adversary, drawn, unraveller(model), sampled, limit, width, 1, None)
+    return Setting(model, algorithm, adversary, drawn, unraveller(model), sampled, limit, width, 1)
 
 
 TRIAL_ROUNDS = 64
@@ -119,7 +120,8 @@ def _fitting_width(setting: Setting, inputs: Inputs, state: State) -> int:
     quarters of all clients are considered: experiments that differ a little then share a compiled program.
     """
     jobs = setting.width
-    if setting.adversary.sees_replies or setting.drawing.batches == "full":
+    sees_work = setting.adversary.sees_replies or setting.adversary.sees_gradient
+    if sees_work or setting.drawing.batches == "full":
         return jobs
 
     def needed(t: Array) -> Array:

@@ -24,6 +24,7 @@ class Purpose(IntEnum):
     SERVER = 4
     MODEL = 5
     PREPARE = 6
+    ITERATE = 7
 
 
 def round_key(seed: int | Array, t: int | Array, purpose: Purpose) -> Key:

@@ -6,15 +6,19 @@ Nothing else in noshow knows about rounds; `noshow.engine` only repeats this one
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
-from noshow import budget
+from noshow import budget, devices
 from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Numbers, Replies, Scene, Vector, Work
+from noshow.diagnostics import ONE_GRADIENT, Diagnosis, errors_of
 from noshow.errors import require
+from noshow.full_gradient import example_shares, full_gradient
 from noshow.local import ClientData, Drawing, Holdings
 from noshow.parameters import Unravel, flat_losses
 from noshow.randomness import Purpose, round_key, without_replacement
@@ -36,7 +40,8 @@ class Setting(NamedTuple):
     limit: int | None
     width: int
     devices: int
-    probe: Probe | None
+    probe: Probe | None = None
+    diagnose: bool = False
 
 
 class Inputs(NamedTuple):
@@ -46,6 +51,7 @@ class Inputs(NamedTuple):
     seeds: Numbers
     prepared: Memory
     rates: Numbers
+    optimum: Numbers | None = None
 
 
 class State(NamedTuple):
@@ -62,6 +68,7 @@ class Record(NamedTuple):
     ids: Numbers
     answered: Numbers
     probed: Numbers | None
+    diagnosis: Diagnosis | None = None
 
 
 def play_round(setting: Setting, inputs: Inputs, state: State, t: Array) -> tuple[State, Record]:
@@ -74,8 +81,10 @@ def play_round(setting: Setting, inputs: Inputs, state: State, t: Array) -> tupl
     else:
         answered = ~silence(setting, inputs, state, t, ids, None)
         work = train(setting, inputs, state, t, rate, ids, answered)
+    probed = setting.probe(work) if setting.probe else None
+    diagnosis = diagnose(setting, inputs, state, t, rate, ids, answered, work) if setting.diagnose else None
     state = aggregate(setting, inputs, state, t, rate, ids, answered, work)
-    return state, Record(ids, answered, setting.probe(work) if setting.probe else None)
+    return state, Record(ids, answered, probed, diagnosis)
 
 
 def sample(setting: Setting, inputs: Inputs, t: Array) -> Array:
@@ -89,15 +98,31 @@ def sample(setting: Setting, inputs: Inputs, t: Array) -> Array:
 def silence(setting: Setting, inputs: Inputs, state: State, t: Array, ids: Array, work: Work | None) -> Array:
     """The adversary ranks, the law decides [S, K]."""
     replies, gradients = (None, None) if work is None else (work.reply, work.gradients)
+    gradient = full_gradients(setting, inputs, state.theta) if setting.adversary.sees_gradient else None
 
-    def one_seed(seed: Array, prepared: Memory, theta: Vector, ids: Array, replies: Any, gradients: Any) -> Array:
+    def one_seed(
+        seed: Array, prepared: Memory, theta: Vector, ids: Array, replies: Any, gradients: Any, gradient: Any
+    ) -> Array:
         sizes, weights = inputs.holdings.sizes[ids], inputs.holdings.weights[ids]
-        scene = Scene(t, ids, sizes, weights, theta, replies, gradients)
+        sends = setting.algorithm.client.sends
+        scene = Scene(t, ids, sizes, weights, theta, replies, gradients, gradient, sends, setting.limit)
         scores = setting.adversary.score(prepared, round_key(seed, t, Purpose.ADVERSARY), scene)
         _shaped(scores, ids.shape, f"the adversary {setting.adversary.name!r}", "score a sampled client")
         return budget.silence(round_key(seed, t, Purpose.TIES), scores, sizes, setting.limit)
 
-    return jax.vmap(one_seed)(inputs.seeds, inputs.prepared, state.theta, ids, replies, gradients)
+    return jax.vmap(one_seed)(inputs.seeds, inputs.prepared, state.theta, ids, replies, gradients, gradient)
+
+
+def full_gradients(setting: Setting, inputs: Inputs, theta: Array) -> Array:
+    """grad F of every seed's model, over everybody's data [S, d]."""
+    shares = example_shares(inputs.holdings)
+    losses = flat_losses(setting.model, setting.unravel)
+
+    def one_seed(theta: Vector) -> Vector:
+        return full_gradient(losses, setting.drawing, inputs.holdings, shares, theta, setting.devices)
+
+    # A CPU core is busy with one model; an accelerator has room for all seeds' models at once.
+    return lax.map(one_seed, theta) if devices.on_cpu() else jax.vmap(one_seed)(theta)
 
 
 def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array, ids: Array, needed: Array) -> Work:
@@ -149,6 +174,23 @@ def aggregate(
         return State(theta, jax.tree.map(keep, state.clients, work.memory), server)
 
     return jax.vmap(one_seed)(inputs.seeds, state, ids, answered, work)
+
+
+def diagnose(
+    setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array, ids: Array, answered: Array, work: Work
+) -> Diagnosis:
+    """What the theory looks at in this round, before its update."""
+    one_gradient = setting._replace(algorithm=replace(setting.algorithm, client=ONE_GRADIENT))
+    gradients = train(one_gradient, inputs, state, t, rate, ids, jnp.ones(ids.shape, bool)).reply
+
+    def one_seed(gradients: Array, replies: Array, answered: Array, ids: Array) -> tuple[Array, Array | None]:
+        weights = inputs.holdings.weights[ids]
+        return errors_of(setting.algorithm.client, gradients, replies, answered, weights, rate)
+
+    bias, inconsistency = jax.vmap(one_seed)(gradients, work.reply, answered, ids)
+    distance = None if inputs.optimum is None else jnp.square(state.theta - inputs.optimum).sum(1)
+    slope = jnp.linalg.norm(full_gradients(setting, inputs, state.theta), axis=1)
+    return Diagnosis(slope, distance, bias, inconsistency)
 
 
 def _shaped(array: Array, shape: tuple[int, ...], whose: str, what: str) -> None:

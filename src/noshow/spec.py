@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from noshow.checks import check
 from noshow.contracts import Adversary, Algorithm, Model
+from noshow.diagnostics import Diagnose
 from noshow.errors import NoshowError, nearest, require
 from noshow.federation import Batches, Federation
 from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve, typed
@@ -20,7 +21,7 @@ from noshow.rates import curve
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 NAME_RULE = "use up to 100 letters, digits and . _ + - only"
-FILES_OF_A_RUN = ("spec.toml", "about.json", "adversary.npz", "figure.png")
+FILES_OF_A_RUN = ("spec.toml", "about.json", "adversary.npz", "figure.png", "bounds.png")
 """Names in a run folder that no algorithm may take for its own."""
 WRITTEN = "written"
 PAPER = "paper"
@@ -48,6 +49,7 @@ class Spec(BaseModel):
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**32)]], Field(min_length=1)] = [0]
     evaluate_every: Annotated[int, Field(ge=1)] = 15
     evaluate_on: Annotated[int, Field(ge=1)] | None = None
+    diagnose: bool = False
     data: dict[str, Any]
     model: dict[str, Any]
     adversary: dict[str, Any] = {"name": "nobody"}
@@ -83,6 +85,7 @@ class Spec(BaseModel):
             "seeds": self.seeds,
             "evaluate_every": evaluate_every,
             "evaluate_on": self.evaluate_on,
+            "diagnose": Diagnose() if self.diagnose else None,
         }
 
 

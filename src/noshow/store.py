@@ -6,6 +6,8 @@
     RUN/ALGORITHM/metrics.parquet   one row a seed and an evaluation
     RUN/ALGORITHM/roll_call.parquet one row a seed and a round
     RUN/ALGORITHM/model.npz         the final parameters, one array a seed and a leaf
+    RUN/ALGORITHM/diagnostics.parquet one row a seed and a round, where `diagnose` asks for it
+    RUN/ALGORITHM/random_iterate.npz  theta_R, likewise
     RUN/ALGORITHM/result.json       seeds, seconds
     RUN/figure.png                  the curves
 
@@ -21,7 +23,8 @@ import shutil
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noshow.contracts import Adversary, Key, Memory, Model, Params
+from noshow.diagnostics import Diagnosis, Diagnostics
 from noshow.errors import NoshowError, require
 from noshow.evaluate import Metrics
 from noshow.federation import Federation
@@ -114,17 +118,17 @@ class RunFolder:
         try:
             pq.write_table(history.metrics, part / "metrics.parquet")
             pq.write_table(history.roll_call_table, part / "roll_call.parquet")
-            arrays = {
-                f"{seed}:{jax.tree_util.keystr(path, simple=True, separator='/')}": np.asarray(leaf)
-                for seed, model in zip(history.seeds, history.models, strict=True)
-                for path, leaf in jax.tree_util.tree_leaves_with_path(model)
-            }
-            _save_arrays(part / "model.npz", arrays)
+            _save_arrays(part / "model.npz", _named_leaves(history.seeds, history.models))
+            seen = history.diagnostics
+            if seen is not None:
+                pq.write_table(seen.table(history.algorithm, history.seeds), part / "diagnostics.parquet")
+                _save_arrays(part / "random_iterate.npz", _named_leaves(history.seeds, seen.random_iterates))
             result = {
                 "seeds": history.seeds.tolist(),
                 "epsilon": history.roll_call.epsilon,
                 "seconds": round(history.seconds, 3),
                 "seconds_preparing": round(history.seconds_preparing, 3),
+                **({} if seen is None else {"random_rounds": seen.random_rounds.tolist()}),
             }
             (part / "result.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
             part.chmod(0o755)
@@ -142,7 +146,8 @@ class RunFolder:
             calls = pq.read_table(folder / "roll_call.parquet")
             arrays = _load_arrays(folder / "model.npz")
             models = [_leaves_of(seed, arrays) for seed in result["seeds"]]
-            return _history(label, result, metrics, calls, models, self.spec.sampled)
+            history = _history(label, result, metrics, calls, models, self.spec.sampled)
+            return replace(history, diagnostics=_diagnostics(folder, result))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
             raise NoshowError(
                 f"the results in {folder} are damaged ({error}): remove the folder and run again"
@@ -203,6 +208,32 @@ def _history(
         seconds=result["seconds"],
         seconds_preparing=result["seconds_preparing"],
     )
+
+
+def _diagnostics(folder: Path, result: dict[str, Any]) -> Diagnostics | None:
+    file = folder / "diagnostics.parquet"
+    if not file.is_file():
+        return None
+    table, seeds = pq.read_table(file), len(result["seeds"])
+
+    def column(name: str) -> np.ndarray | None:
+        return np.asarray(table[name]).reshape(seeds, -1) if name in table.column_names else None
+
+    iterates = _load_arrays(folder / "random_iterate.npz")
+    return Diagnostics.of(
+        np.asarray(table["rate"])[: table.num_rows // seeds],
+        Diagnosis(*map(column, Diagnosis._fields)),
+        np.array(result["random_rounds"]),
+        [_leaves_of(seed, iterates) for seed in result["seeds"]],
+    )
+
+
+def _named_leaves(seeds: np.ndarray, models: Sequence[Params]) -> dict[str, np.ndarray]:
+    return {
+        f"{seed}:{jax.tree_util.keystr(path, simple=True, separator='/')}": np.asarray(leaf)
+        for seed, model in zip(seeds, models, strict=True)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(model)
+    }
 
 
 def _lists(column: Any) -> np.ndarray:

@@ -89,7 +89,8 @@ class Results:
     def put_aside(self, label: str, snapshot: Snapshot) -> None:
         """Keep an unfinished run."""
         file = self._aside(label)
-        plain = {key: np.asarray(value) for key, value in snapshot._asdict().items() if key not in ("state", "scores")}
+        one_array = ("t", "evaluated", "ids", "answered", "seconds")
+        plain = {key: np.asarray(getattr(snapshot, key)) for key in one_array}
         arrays = plain | {f"scores.{key}": value for key, value in snapshot.scores._asdict().items()}
         arrays |= {f"state.{place:03d}": leaf for place, leaf in enumerate(snapshot.state)}
 
