@@ -2,5 +2,6 @@
 
 from noshow.adversaries.plain import largest_reply, nobody, random_response, round_robin
 from noshow.adversaries.shadow import shadow
+from noshow.adversaries.worst_case import least_progress, worst_case
 
-__all__ = ["largest_reply", "nobody", "random_response", "round_robin", "shadow"]
+__all__ = ["largest_reply", "least_progress", "nobody", "random_response", "round_robin", "shadow", "worst_case"]
