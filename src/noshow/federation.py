@@ -42,6 +42,8 @@ class Federation:
         name: for tables and figures.
         shared: arrays that all rows refer to, such as a text, kept once.
         read: `read(shared, rows)` turns stored rows into the batch that the model sees, in the compiled program.
+        of_round: `of_round(key, data)` makes what clients hold in a round, where data move: arrays like `data`. The key
+            is the one that the round's adversary gets, so that an omniscient one can know. Evaluation reads `data`.
 
     Example:
         >>> import numpy as np, noshow as ns
@@ -60,6 +62,7 @@ class Federation:
     name: str = "federation"
     shared: Shared = None
     read: Callable[[Shared, Batch], Batch] = as_stored
+    of_round: Callable[[Key, Batch], Batch] | None = None
 
     def __post_init__(self) -> None:
         require(

@@ -52,6 +52,7 @@ class Drawing(NamedTuple):
     batch_size: int
     tile: int
     read: Callable[[Shared, Batch], Batch]
+    of_round: Callable[[Key, Batch], Batch] | None = None
 
 
 def drawing(federation: Federation, model: Model, tile: int) -> Drawing:
@@ -61,7 +62,7 @@ def drawing(federation: Federation, model: Model, tile: int) -> Drawing:
     def read(shared: Shared, rows: Batch) -> Batch:
         return model.prepare(federation.read(shared, rows))
 
-    return Drawing(federation.batches, longest, tile, read)
+    return Drawing(federation.batches, longest, tile, read, federation.of_round)
 
 
 def draw_batch(held: Array, batch_size: int, key: Key) -> tuple[Array, Weights]:

@@ -129,11 +129,12 @@ def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array,
     """The work of the clients that are needed [S, K, ...]; all seeds' clients share the devices."""
     seeds, sampled = ids.shape
     losses = flat_losses(setting.model, setting.unravel)
+    held_by = held_in_round(setting, inputs, t)
 
     def job(number: Array, sharers: int = 1) -> Work:
         row, client = number // sampled, ids.reshape(-1)[number]
         key = jax.random.fold_in(round_key(inputs.seeds[row], t, Purpose.BATCHES), client)
-        local = ClientData(losses, setting.drawing, inputs.holdings, client, key, sharers)
+        local = ClientData(losses, setting.drawing, held_by(row), client, key, sharers)
         memory = jax.tree.map(lambda m: m[row, client], state.clients)
         work = setting.algorithm.client.reply(local, state.theta[row], memory, rate)
         require(isinstance(work, Work), f"the client of {setting.algorithm.name!r} must return noshow.Work(reply, …)")
@@ -153,6 +154,15 @@ def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array,
     shared = partial(job, sharers=setting.devices) if divisible else None
     work = run_jobs(job, shared, cost, needed.reshape(-1), setting.width, setting.devices)
     return jax.tree.map(lambda a: a.reshape(seeds, sampled, *a.shape[1:]), work)
+
+
+def held_in_round(setting: Setting, inputs: Inputs, t: Array) -> Callable[[Array], Holdings]:
+    """What clients hold in this round, by the number of the seed: always the same, unless the data move."""
+    of_round = setting.drawing.of_round
+    if of_round is None:
+        return lambda row: inputs.holdings
+    moved = jax.vmap(lambda seed: of_round(round_key(seed, t, Purpose.ADVERSARY), inputs.holdings.data))(inputs.seeds)
+    return lambda row: inputs.holdings._replace(data=jax.tree.map(lambda leaf: leaf[row], moved))
 
 
 def aggregate(

@@ -36,7 +36,6 @@ from noshow.federation import Federation
 from noshow.local import holdings
 from noshow.models.quadratic import quadratic
 from noshow.program import setting_for
-from noshow.randomness import Purpose, round_key
 from noshow.rates import curve
 from noshow.rounds import Inputs, State, play_round
 from noshow.theory.constants import Problem
@@ -98,24 +97,15 @@ class HardInstance(NamedTuple):
         return quadratic([start])
 
     def federation(self) -> Federation:
-        """The clients with their own F_i, which is what they hold in every round if sigma = 0.
-
-        The only test example is F. Where g moves from client to client, use `play`: the data of a federation stay.
-        """
+        """The clients with their own F_i, and what they hold in each round; the only test example is F."""
         chances = self.steady * self.same + (1 - self.steady) * self.epsilon
         rows = jax.tree.map(np.asarray, self._parabolas(chances))
         everybody = jax.tree.map(lambda row: row.mean(0, keepdims=True), rows)
-        return Federation(rows, np.ones(self.clients, int), everybody, name="hard instance")
+        moving = None if np.all(np.asarray(self.steady) == 1) else lambda key, data: self.held(key)
+        return Federation(rows, np.ones(self.clients, int), everybody, name="hard instance", of_round=moving)
 
     def adversary(self) -> Adversary:
         """Silences whoever is hidden: 1 for them, -inf for the others; it knows who they are from the round's key."""
-
-        def check(federation: Federation) -> None:
-            require(
-                bool(np.all(np.asarray(self.steady) == 1)),
-                "sigma is above zero, so g moves from client to client, and a federation's data stay: use "
-                "noshow.theory.hard.play, or give sigma = 0",
-            )
 
         def init(key: Key, federation: Federation, model: Model) -> Memory:
             return jax.tree.map(jnp.asarray, self)
@@ -123,7 +113,7 @@ class HardInstance(NamedTuple):
         def score(instance: Memory, key: Key, scene: Scene) -> Array:
             return jnp.where(instance.hidden(key)[scene.ids], 1.0, -jnp.inf)
 
-        return Adversary(score, init, check, name="hard instance")
+        return Adversary(score, init, name="hard instance")
 
     def _parabolas(self, share_of_g: Numbers) -> Batch:
         """Curvatures and slopes of (1 - share) f + share g, up to a constant, one client a row."""
@@ -201,9 +191,8 @@ def play(
 ) -> np.ndarray:
     """theta_0, …, theta_rounds of an algorithm on hard instances, played by their own adversary [instances, S, T + 1].
 
-    As `simulate` would, if data could move: in every round each client holds what `HardInstance.held` gives it, and
-    everything else is the library's own round. One compiled program serves all the instances, which must have equally
-    many clients. One seed gives every instance the same hidden clients.
+    As `simulate` would one by one, but in one compiled program for all the instances, which must have equally many
+    clients. One seed gives every instance the same hidden clients.
 
     Args:
         instances: what to play on.
@@ -230,13 +219,14 @@ def play(
 
     def one_run(instance: HardInstance, rates: Array, seed: Array) -> Array:
         prepared = jax.tree.map(lambda leaf: leaf[None], instance)
-        law = setting._replace(limit=instance.same.sum())  # an example each: epsilon K N / M = epsilon M
+        own = setting._replace(
+            limit=instance.same.sum(),  # an example each: epsilon K N / M = epsilon M
+            drawing=setting.drawing._replace(of_round=lambda key, data: instance.held(key)),
+        )
+        inputs = Inputs(fixed, seed[None], prepared, rates)
 
         def next_round(state: State, t: Array) -> tuple[State, Array]:
-            # The adversary's own key decides who holds g: it knows, and so does nobody else.
-            held = instance.held(round_key(seed, t, Purpose.ADVERSARY))
-            inputs = Inputs(fixed._replace(data=held), seed[None], prepared, rates)
-            state, _ = play_round(law, inputs, state, t)
+            state, _ = play_round(own, inputs, state, t)
             return state, state.theta[0, 0]
 
         state = State(jnp.full((1, 1), start), *(_for_one_seed(part.init(1, clients)) for part in parts))
