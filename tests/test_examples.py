@@ -1,15 +1,17 @@
-"""Every example runs as it stands, warnings and all, and its own part stays within ten lines."""
+"""Every example runs as it stands, warnings and all; where it shows a part of one's own, ten lines are enough."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = sorted(FOLDER.glob("own_*.py"))
 
 
 def test_there_are_examples() -> None:
@@ -35,3 +37,15 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-W", "error", path], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "train loss" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_measured_error_lies_between_the_floor_and_the_ceiling(tmp_path: Path) -> None:
+    path = FOLDER / "floor_and_ceiling.py"
+    command = [sys.executable, "-W", "error", path, "figure.png"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "differ by 0" in done.stdout
+    floor, measured, ceiling = map(float, re.findall(r"(?:floor|measured|ceiling) ([\d.]+)", done.stdout))
+    assert floor < measured < ceiling
+    assert (tmp_path / "figure.png").stat().st_size > 10_000

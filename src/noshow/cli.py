@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from noshow.cli_bounds import bounds
 from noshow.cli_data import app as data_app
 from noshow.cli_reproduce import reproduce
 from noshow.devices import keep_compiled
@@ -29,6 +30,7 @@ app = typer.Typer(
 
 app.add_typer(data_app)
 app.command()(reproduce)
+app.command()(bounds)
 
 # What only one command needs is imported inside it, so that --help and --version answer sooner.
 
