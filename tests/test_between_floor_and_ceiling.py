@@ -153,6 +153,22 @@ def test_no_algorithm_gets_below_the_floor(sweep: Sweep, name: str) -> None:
         assert np.all(worse >= 8 * pair.distance_floor * (1 - 1e-6))
 
 
+ALL = [*NINE, A.exact_fedprox(RATE), A.exact_fedprox_variant(RATE)]
+
+
+@pytest.mark.parametrize(("clients", "shares"), [(4, [0.25, 0.5]), (60, [0.05, 0.5])])
+def test_the_floor_with_fewer_and_with_more_clients(clients: int, shares: list[float]) -> None:
+    """All algorithms of the library, those with the exact minimiser too."""
+    pairs = [hard_pair(clients, epsilon, *constants) for epsilon in shares for constants in CONSTANTS]
+    epsilons = [epsilon for epsilon in shares for _ in CONSTANTS]
+    rates = np.full((len(pairs), len(ALL), 20), RATE)
+    paths = play_together(ALL, [pair.apart for pair in pairs], epsilons, rates, STARTS)
+    for of_algorithm in paths:
+        for pair, path in zip(pairs, of_algorithm, strict=True):
+            errors = [instance.square_distance(path).mean(0) for instance in (pair.alike, pair.apart)]
+            assert np.all(np.max(errors, axis=0) >= pair.distance_floor)
+
+
 @pytest.mark.parametrize("name", ["fedavg", "fedavg_variant", "mifa"])
 def test_it_is_absence_that_keeps_them_above_it(sweep: Sweep, name: str) -> None:
     """With the law at epsilon = 0 the same algorithms end far below the floor of the same instances."""
