@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import noshow as ns
 from noshow.errors import NoshowError
 from noshow.models.convolution import convolve
 from noshow.models.lenet5 import ACCELERATOR_BLOCKS, CPU_BLOCKS, first_windows, init, lenet5, logits, pool
@@ -107,6 +108,25 @@ def test_pool_sends_gradients_where_pytorch_does() -> None:
     pooled, pull = jax.vjp(pool, x)
     np.testing.assert_array_equal(pooled, arrays["pooled"].transpose(0, 2, 3, 1))
     np.testing.assert_array_equal(pull(upstream)[0], arrays["gradient"].transpose(0, 2, 3, 1))
+
+
+def test_he_keeps_the_size_of_the_signal() -> None:
+    """From standard normal images, logits have about the size of their inputs; from PyTorch's start, a tenth of it."""
+    images = jax.random.normal(jax.random.key(0), (200, 32, 32, 3))
+    sizes = {}
+    for start in ("he", "pytorch"):
+        params = lenet5(start).init(jax.random.key(3))  # type: ignore[arg-type]
+        for name, layer in params.items():
+            spread = np.sqrt(2 / np.prod(layer["weights"].shape[:-1]))
+            if start == "he":
+                assert not np.any(layer["bias"])
+                assert np.std(layer["weights"]) == pytest.approx(spread, rel=0.15), name
+        answers = jax.jit(lambda params: logits(params, first_windows(images, CPU_BLOCKS), CPU_BLOCKS))(params)
+        sizes[start] = float(jnp.std(answers, axis=0).mean())
+    assert sizes["he"] > 5 * sizes["pytorch"]
+    assert 0.2 < sizes["he"] < 5
+    with pytest.raises(ns.NoshowError, match="start is 'zero': give 'pytorch' or 'he'"):
+        lenet5("zero")  # type: ignore[arg-type]
 
 
 def test_starts_as_pytorch_does() -> None:
