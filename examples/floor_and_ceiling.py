@@ -12,7 +12,7 @@ import noshow as ns
 from noshow import theory
 from noshow.theory.hard import play
 
-ROUNDS, SEEDS, START = 3000, range(100), 3.0
+ROUNDS, SEEDS, START = 1000, range(30), 3.0
 
 # 100 clients, all of them sampled; one in a hundred is hidden, some for ever (G), some in this round only (sigma).
 pair = theory.hard_pair(clients=100, epsilon=0.01, mu=1.0, G=1.0, sigma=1.0)
@@ -38,7 +38,7 @@ axes.axhline(
 )
 axes.axhline(pair.distance_floor, color="#b00020", linewidth=1.2, label="floor (the theorem's)")
 axes.set(xscale="log", yscale="log", xlabel="t + 1")
-axes.set_title("$\\|\\theta_t - \\theta^*\\|^2$ on the worse of two problems, mean of 100 runs", loc="left")
+axes.set_title("$\\|\\theta_t - \\theta^*\\|^2$ on the worse of two problems, mean of 30 runs", loc="left")
 axes.grid(alpha=0.25, linewidth=0.6)
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
