@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -208,19 +210,53 @@ def test_brackets_and_poor_terminals(home: Path, tmp_path: Path) -> None:
     assert "[/] of [red]" in shown.stdout
 
 
+# Where tests run in the background, programs start with SIGINT ignored, and Python leaves it so.
+HEARS_SIGINT = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from noshow.cli import main; main()"
+)
+
+
+@contextmanager
+def interruptible(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The command, to be sent SIGINT; it never outlives its test."""
+    command = [sys.executable, "-u", "-c", HEARS_SIGINT, *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stderr=pipe, stdout=pipe, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
 @pytest.mark.slow
 def test_an_interrupt_keeps_what_is_finished_and_says_so(home: Path, tmp_path: Path) -> None:
     shutil.copy(home / "small.toml", tmp_path)
-    command = [sys.executable, "-c", "from noshow.cli import main; main()", "run", "small.toml", "--out", "out"]
     changes = ["--set", "rounds=2000000", "--set", "evaluate_every=2000000"]
-    running = subprocess.Popen(
-        [*command, *changes], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "out" / "spec.toml").exists() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    time.sleep(3)
-    running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=120)
+    with interruptible(tmp_path, "run", "small.toml", "--out", "out", *changes) as running:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "out" / "spec.toml").exists() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(3)
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=120)
     assert running.returncode == 130
     assert told == "noshow: stopped; finished algorithms are kept, and the same command goes on from there\n"
+
+
+@pytest.mark.slow
+def test_an_interrupted_reproduction_is_put_aside(tmp_path: Path) -> None:
+    arguments = ["reproduce", "synthetic-long", "--setting", "written", "--seeds", "0", "--out", "out"]
+    with interruptible(tmp_path, *arguments) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if "fedavg: 4000 rounds" in line:
+                break
+        time.sleep(8)
+        running.send_signal(signal.SIGINT)
+        said, told = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert told == "noshow: putting the run aside; once more to stop at once\n"
+    assert "stopped; the same command goes on from here" in said
+    aside = tmp_path / "out" / "synthetic-long" / "written" / "unfinished" / "fedavg.npz"
+    with np.load(aside) as kept:
+        assert 0 <= int(kept["t"]) < 4000  # zero if the adversary was still preparing

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from noshow.errors import NoshowError, require
-from noshow.interrupt import told_when_stopped
+from noshow.interrupt import asked_to_stop, told_when_stopped
 
 if TYPE_CHECKING:
     from noshow.paper.driver import Bench, Clock
@@ -89,10 +89,14 @@ def _experiment(
         results = Results(folder_of(out, experiment.name, setting, scale, cell), spec)
         console.print(f"{experiment.name} {cell} ({setting}): {len(results.finished)} of {len(spec.labels)} there")
         with (
-            told_when_stopped("stopped; finished algorithms are kept, and the same command goes on from there"),
+            told_when_stopped("stopped at once; finished algorithms are kept, and the same command goes on from there"),
+            asked_to_stop(clock.stop, "putting the run aside; once more to stop at once"),
             display_for(console) as display,
         ):
             complete = run_missing(spec, results, bench, display, clock) and complete
+    if clock.stopped:
+        console.print(f"{experiment.name} ({setting}): stopped; the same command goes on from here")
+        raise typer.Exit(130)
     if not complete:
         console.print(f"{experiment.name} ({setting}): time is up; the same command goes on from here")
         return

@@ -23,11 +23,16 @@ class Clock:
 
     def __init__(self, minutes: float | None) -> None:
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
+        self.stopped = False
 
     @property
     def up(self) -> bool:
-        """Whether the limit has passed."""
-        return self._end is not None and time.monotonic() >= self._end
+        """Whether the limit has passed, or somebody has stopped it."""
+        return self.stopped or (self._end is not None and time.monotonic() >= self._end)
+
+    def stop(self) -> None:
+        """Time is up now."""
+        self.stopped = True
 
 
 class Bench:
