@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noshow import NoshowError, partition
@@ -27,6 +27,7 @@ def dealings(draw: st.DrawFn) -> tuple[np.ndarray, int, int]:
 
 @settings(max_examples=150, deadline=None)
 @given(dealings(), st.integers(0, 2**32), st.sampled_from([1e-8, 0.01, 0.1, 1.0, 1e5]))
+@example((np.arange(4), 1, 2), 1, 1e-8)
 def test_every_example_is_dealt_once_in_equal_shares(
     dealing: tuple[np.ndarray, int, int], seed: int, alpha: float
 ) -> None:

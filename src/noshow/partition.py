@@ -120,7 +120,7 @@ def label_counts(labels: np.ndarray, rows: Rows) -> np.ndarray:
     return np.stack([np.bincount(labels[held], minlength=kinds) for held in rows])
 
 
-_FAINTEST = 50.0  # a label of which a client wants less than e^-50 of what it wants most is one it does not want
+_FAINTEST = 30.0  # a label of which a client wants less than e^-30 of what it wants most is one it does not want
 _OFF_BY = 1e-3  # examples: far less than rounding moves
 
 
@@ -145,9 +145,10 @@ def _fitted(logs: np.ndarray, share: int, totals: np.ndarray) -> np.ndarray:
         now = amounts(v)
         return np.diag(now.sum(axis=0)) - now.T @ now / share
 
-    fit = minimize(
-        dual, np.zeros(len(totals)), jac=True, hess=curvature, method="trust-exact", options={"gtol": _OFF_BY}
-    )
+    with np.errstate(invalid="ignore", divide="ignore"):  # where all is as good as settled, it may divide 0 by 0
+        fit = minimize(
+            dual, np.zeros(len(totals)), jac=True, hess=curvature, method="trust-exact", options={"gtol": _OFF_BY}
+        )
     return amounts(fit.x)
 
 
