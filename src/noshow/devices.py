@@ -55,6 +55,11 @@ def rows_per_tile() -> int:
     return CPU_TILE if on_cpu() else ACCELERATOR_TILE
 
 
+def for_each_model(function: Callable[[Any], Any], thetas: Any) -> Any:
+    """The function of every model [S, d]. A CPU core is busy with one; an accelerator has room for all at once."""
+    return jax.lax.map(function, thetas) if on_cpu() else jax.vmap(function)(thetas)
+
+
 def everywhere(tree: Any, mesh: Mesh) -> Any:
     """The arrays on every device. CPU devices share one copy of aligned NumPy arrays."""
     return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))

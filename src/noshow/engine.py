@@ -169,7 +169,7 @@ class Simulation:
         self._diagnosed: list[Diagnosis] = []
         # theta_R, where diagnostics are asked for: the run stops there for a moment to keep it.
         self._chosen = [random_round(seed, self._rates) for seed in seeds] if diagnose and rounds else []
-        self._iterates = np.asarray(self._program.state.theta).copy() if self._chosen else None
+        self._iterates = self.thetas.copy() if self._chosen else None
         self._preparing = time.perf_counter() - begun
         self._seconds = self._preparing
 
@@ -187,6 +187,11 @@ class Simulation:
     def latest(self) -> Metrics:
         """The last evaluation, one number a seed."""
         return self._metrics[-1]
+
+    @property
+    def thetas(self) -> np.ndarray:
+        """The models as they are now, as flat vectors [S, d]."""
+        return np.asarray(self._program.state.theta)
 
     def evaluate(self) -> Metrics:
         """The metrics of the models as they are now, one number a seed."""
@@ -247,7 +252,7 @@ class Simulation:
             evaluated=np.array(self._evaluated),
             scores=self._scores(),
             roll_call=RollCall(ids, answered, used, self._epsilon),
-            models=[unravel(jnp.asarray(theta)) for theta in np.asarray(self._program.state.theta)],
+            models=[unravel(jnp.asarray(theta)) for theta in self.thetas],
             seconds=self._seconds,
             seconds_preparing=self._preparing,
             diagnostics=self._diagnostics(),
@@ -256,7 +261,7 @@ class Simulation:
     def _keep_iterates(self) -> None:
         for row, t in enumerate(self._chosen):
             if t == self.t and self._iterates is not None:
-                self._iterates[row] = np.asarray(self._program.state.theta[row])
+                self._iterates[row] = self.thetas[row]
 
     def _diagnosis(self) -> Diagnosis | None:
         """What was diagnosed so far, rounds first."""

@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from noshow.contracts import Algorithm
 from noshow.diagnostics import Diagnose, Diagnostics
@@ -87,10 +84,10 @@ def play(spec: Spec, experiment: Experiment, algorithm: Algorithm) -> Played:
     """One algorithm's run again, with diagnostics, and the models at a few evaluations."""
     settings: dict[str, Any] = spec.run_settings(algorithm.name) | {"diagnose": Diagnose()}
     run = Simulation(experiment.federation, experiment.model, algorithm, experiment.adversary, **settings)
-    models, losses = [_flat(run)], [run.latest.train_loss]
+    models, losses = [run.thetas], [run.latest.train_loss]
     while not run.done:
         if run.advance():
-            models.append(_flat(run))
+            models.append(run.thetas)
             losses.append(run.latest.train_loss)
     chosen = np.unique(np.linspace(0, len(models) - 1, VISITED).round().astype(int))
     diagnostics = run.history().diagnostics
@@ -98,11 +95,6 @@ def play(spec: Spec, experiment: Experiment, algorithm: Algorithm) -> Played:
         raise NoshowError(f"{algorithm.name} has no rounds, and so nothing to measure: give it some")
     visited = np.concatenate([models[k] for k in chosen])
     return Played(diagnostics, visited, float(np.mean(losses[0])), float(np.min(losses)))
-
-
-def _flat(run: Simulation) -> np.ndarray:
-    """The models as they are now [S, d]."""
-    return np.stack([np.asarray(ravel_pytree(jax.tree.map(jnp.asarray, model))[0]) for model in run.history().models])
 
 
 def _ceiling(spec: Spec, experiment: Experiment, algorithm: Algorithm, constants: Estimates, played: Played) -> Ceiling:

@@ -56,8 +56,7 @@ class Program:
                     setting.model, setting.unravel, setting.drawing, inputs.holdings, exam, theta, setting.devices
                 )
 
-            # A CPU core is busy with one model; an accelerator has room for all seeds' models at once.
-            return lax.map(one, theta) if devices.on_cpu() else jax.vmap(one)(theta)
+            return devices.for_each_model(one, theta)
 
         number = self._number(0)
         playing = jax.jit(devices.on_each(play, mesh), donate_argnums=0)

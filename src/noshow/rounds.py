@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from noshow import budget, devices
 from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Numbers, Replies, Scene, Vector, Work
@@ -121,8 +120,7 @@ def full_gradients(setting: Setting, inputs: Inputs, theta: Array) -> Array:
     def one_seed(theta: Vector) -> Vector:
         return full_gradient(losses, setting.drawing, inputs.holdings, shares, theta, setting.devices)
 
-    # A CPU core is busy with one model; an accelerator has room for all seeds' models at once.
-    return lax.map(one_seed, theta) if devices.on_cpu() else jax.vmap(one_seed)(theta)
+    return devices.for_each_model(one_seed, theta)
 
 
 def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array, ids: Array, needed: Array) -> Work:
