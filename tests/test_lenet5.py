@@ -12,6 +12,7 @@ import pytest
 import noshow as ns
 from noshow.errors import NoshowError
 from noshow.models.convolution import convolve
+from noshow.models.examples_last import convolve_and_pool
 from noshow.models.lenet5 import ACCELERATOR_BLOCKS, CPU_BLOCKS, first_windows, init, lenet5, logits, pool
 
 FIXTURE = Path(__file__).parent / "data" / "torch_models.npz"
@@ -69,9 +70,9 @@ def test_layers_are_pytorchs(blocks: Any) -> None:
         x = jnp.asarray(arrays[f"output.{name}"])
 
 
-@BLOCKS
-def test_losses_and_gradients_are_pytorchs(blocks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["noshow.models.lenet5"], "CPU_BLOCKS", blocks)
+@pytest.mark.parametrize("on_cpu", [True, False], ids=["cpu", "accelerator"])
+def test_losses_and_gradients_are_pytorchs(on_cpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["noshow.models.lenet5"], "on_cpu", lambda: on_cpu)
     arrays, measure = torch_arrays("lenet5"), lenet5().measure
     params, batch = as_ours(arrays, "weight"), batch_of(arrays)
 
@@ -83,6 +84,28 @@ def test_losses_and_gradients_are_pytorchs(blocks: Any, monkeypatch: pytest.Monk
     assert_close(losses, arrays["losses"])
     assert correct.tolist() == (arrays["output.logits"].argmax(1) == arrays["y"]).astype(float).tolist()
     jax.tree.map(assert_close, gradients, as_ours(arrays, "gradient"))
+
+
+@pytest.mark.parametrize("block", [(2, 4), (4, 2), (2, 2)])
+def test_examples_last_or_first_convolve_and_pool_the_same(block: Any) -> None:
+    keys = jax.random.split(jax.random.key(0), 3)
+    x, kernel = jax.random.normal(keys[0], (3, 12, 16, 2)), jax.random.normal(keys[1], (5, 5, 2, 7))
+    bias = jax.random.normal(keys[2], (7,))
+
+    def first(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
+        return jax.nn.relu(pool(convolve(x, kernel, (1, 1))) + bias)
+
+    def last(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
+        return convolve_and_pool(x.transpose(3, 1, 2, 0), kernel, bias, block).transpose(3, 1, 2, 0)
+
+    (theirs, pull_theirs), (ours, pull_ours) = (jax.vjp(way, x, kernel, bias) for way in (first, last))
+    assert_close(ours, theirs)
+    jax.tree.map(assert_close, pull_ours(theirs), pull_theirs(theirs))
+
+
+def test_examples_last_needs_blocks_of_squares() -> None:
+    with pytest.raises(NoshowError, match="give even divisors of its sides"):
+        convolve_and_pool(jnp.zeros((1, 6, 6, 1)), jnp.zeros((5, 5, 1, 1)), jnp.zeros(1), (1, 2))
 
 
 def test_clients_models_side_by_side_are_the_models_one_by_one() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from noshow.models.lstm import look_up, recur
+from noshow.models.lstm import look_up, project, recur
 
 
 def plain(inputs: jax.Array, recurrent: jax.Array) -> jax.Array:
@@ -90,3 +90,14 @@ def test_look_up_scatters_nothing() -> None:
         jnp.ones((4, 5))
     )
     assert "scatter" not in str(program)
+
+
+def test_project_and_its_gradient() -> None:
+    rng = np.random.default_rng(0)
+    x, weights, bias = (jnp.float32(rng.normal(size=shape)) for shape in ((3, 4, 5), (5, 8), (8,)))
+    upstream = jnp.float32(rng.normal(size=(3, 4, 8)))
+    terms, pull = jax.vjp(project, x, weights, bias)
+    expected, expected_pull = jax.vjp(lambda x, weights, bias: x @ weights + bias, x, weights, bias)
+    np.testing.assert_allclose(terms, expected, rtol=1e-6)
+    for ours, theirs in zip(pull(upstream), expected_pull(upstream), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.errors import require
-from noshow.models.lstm import look_up, project, recur
+from noshow.models import lstm
 from noshow.models.scores import cross_entropy
 
 
@@ -70,8 +70,15 @@ def char_lstm(vocabulary: int = 80, embedding: int = 8, hidden: int = 256) -> Mo
 def logits(params: Params, x: Array) -> Array:
     """The next character's logits [n, vocabulary] after each row of codes x [n, characters]."""
     first, second, dense = params["lstm1"], params["lstm2"], params["dense"]
+    n, recur, dtype = x.shape[0], lstm.recur, jnp.float32
+    if lstm.wants_kernel(dense["weights"].shape[0]):
+        from noshow.models import lstm_fused  # Pallas takes its time to import
+
+        recur, dtype = lstm_fused.recur, lstm_fused.NARROW
+        # Whole blocks of rows; what those beyond n predict is cut off.
+        x = jnp.pad(x, ((0, lstm_fused.rows_for(n) - n), (0, 0)))
     # There are fewer symbols than positions: each symbol's input term is worked out once, then looked up.
-    table = project(params["embedding"], first["input"], first["bias"])
-    states = recur(look_up(table, x.T.astype(jnp.int32)), first["recurrent"])
-    states = recur(project(states, second["input"], second["bias"]), second["recurrent"])
-    return states[-1] @ dense["weights"] + dense["bias"]
+    table = lstm.project(params["embedding"], first["input"], first["bias"])
+    states = recur(lstm.look_up(table, x.T.astype(jnp.int32), dtype), first["recurrent"])
+    states = recur(lstm.project(states, second["input"], second["bias"]), second["recurrent"])
+    return states[-1, :n].astype(jnp.float32) @ dense["weights"] + dense["bias"]

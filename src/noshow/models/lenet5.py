@@ -12,6 +12,7 @@ from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.devices import on_cpu
 from noshow.errors import require
 from noshow.models.convolution import Block, product, windows
+from noshow.models.examples_last import convolve_and_pool
 from noshow.models.scores import cross_entropy
 
 Start = Literal["pytorch", "he"]
@@ -26,8 +27,8 @@ LAYERS = {
 }
 """Each layer's weights, outputs last."""
 
-# Measured (benchmarks/lenet_round.py --compare): a CPU core is fastest with small blocks, which waste the least
-# arithmetic; an accelerator with whole rows, the widest products.
+# Measured (benchmarks/lenet_blocks.py): a CPU core is fastest with small blocks, which waste the least arithmetic; an
+# accelerator with whole rows, the widest products.
 CPU_BLOCKS: tuple[Block, Block] = ((2, 4), (2, 2))
 ACCELERATOR_BLOCKS: tuple[Block, Block] = ((1, 28), (1, 10))
 
@@ -54,12 +55,12 @@ def lenet5(start: Start = "pytorch") -> Model:
 
     def prepare(batch: Batch) -> Batch:
         x, y = batch
-        # A CPU core makes the windows in its cache about as fast as it would read them back from memory.
+        # A CPU core makes the windows in its cache faster than it would read them back from memory.
         return (x, y) if on_cpu() else (_seen(x), y)
 
     def measure(params: Params, batch: Batch) -> tuple[Array, Array]:
         x, y = batch
-        return cross_entropy(logits(params, _seen(x), blocks()), y)
+        return cross_entropy(logits_last(params, x) if on_cpu() else logits(params, _seen(x), ACCELERATOR_BLOCKS), y)
 
     require(start in get_args(Start), f"start is {start!r}: give 'pytorch' or 'he'")
     return Model(init if start == "pytorch" else init_he, measure, name="lenet5", prepare=prepare)
@@ -67,19 +68,18 @@ def lenet5(start: Start = "pytorch") -> Model:
 
 def _seen(x: Array) -> Array:
     """The first windows of images; windows stay as they are."""
-    (high, wide), _ = blocks()
+    high, wide = ACCELERATOR_BLOCKS[0]
     if x.shape[1:] == (28 // high, 28 // wide, (high + 4) * (wide + 4) * 3):
         return x
+    return first_windows(_images(x), ACCELERATOR_BLOCKS)
+
+
+def _images(x: Array) -> Array:
     require(
         x.shape[1:] == IMAGE,
         f"lenet5 reads images [n, 32, 32, 3], and got {list(x.shape)}: rows, columns, then colours",
     )
-    return first_windows(x, blocks())
-
-
-def blocks() -> tuple[Block, Block]:
-    """The blocks of the two convolutions that are fast where this runs."""
-    return CPU_BLOCKS if on_cpu() else ACCELERATOR_BLOCKS
+    return x
 
 
 def init(key: Key) -> Params:
@@ -122,6 +122,17 @@ def logits(params: Params, x: Array, blocks: tuple[Block, Block]) -> Array:
     for name in ("dense1", "dense2"):
         x = jax.nn.relu(x @ params[name]["weights"] + params[name]["bias"])
     return x @ params["dense3"]["weights"] + params["dense3"]["bias"]
+
+
+def logits_last(params: Params, x: Array) -> Array:
+    """The ten logits of each image [n, 10], from the images themselves, with examples last on the way."""
+    x = _images(x).transpose(3, 1, 2, 0)
+    for name, block in zip(("conv1", "conv2"), CPU_BLOCKS, strict=True):
+        x = convolve_and_pool(x, params[name]["weights"], params[name]["bias"], block)
+    x = x.transpose(1, 2, 0, 3).reshape(-1, x.shape[-1])
+    for name in ("dense1", "dense2"):
+        x = jax.nn.relu(params[name]["weights"].T @ x + params[name]["bias"][:, None])
+    return x.T @ params["dense3"]["weights"] + params["dense3"]["bias"]
 
 
 def biased(x: Array, bias: Array) -> Array:

@@ -12,13 +12,20 @@ and one product at its end gives the whole gradient. S. Hochreiter, J. Schmidhub
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 
 from noshow.contracts import Array
+from noshow.devices import on_cpu
+from noshow.precision import bfloat16_allowed
+
+KERNEL_WIDTHS = (16, 32, 64, 128, 256)
+"""Powers of two, as the kernel's blocks are, up to the row of states that a block can hold."""
 
 
 class Trace(NamedTuple):
@@ -86,19 +93,44 @@ def _one_earlier(states: Array) -> Array:
 recur.defvjp(_forward, _backward)
 
 
+def wants_kernel(hidden: int) -> bool:
+    """Whether `noshow.models.lstm_fused` is to run the loop: on a GPU told to multiply in bfloat16, if widths fit."""
+    return not on_cpu() and bfloat16_allowed() and hidden in KERNEL_WIDTHS
+
+
+@jax.custom_vjp
 def project(x: Array, weights: Array, bias: Array) -> Array:
-    """The input terms x_t W_in + b of all steps [steps, n, 4h], in one product.
+    """The input terms x_t W_in + b of all steps [steps, n, 4h], in one product, in x's own type.
 
     Example:
         >>> import jax.numpy as jnp
         >>> project(jnp.ones((3, 5, 2)), jnp.ones((2, 8)), jnp.ones(8)).shape
         (3, 5, 8)
     """
-    return x @ weights + bias
+    return (jnp.matmul(x, weights.astype(x.dtype), preferred_element_type=bias.dtype) + bias).astype(x.dtype)
 
 
-@jax.custom_vjp
-def look_up(table: Array, codes: Array) -> Array:
+def _project_forward(x: Array, weights: Array, bias: Array) -> tuple[Array, tuple[Array, Array]]:
+    return project(x, weights, bias), (x, weights)
+
+
+ONES = 8
+
+
+def _project_backward(trace: tuple[Array, Array], d_terms: Array) -> tuple[Array, Array, Array]:
+    x, weights = trace
+    # The bias is the weight of an input that is always 1: its gradient, a long sum down every column, which GPUs are
+    # slow at, is then a part of the product that must read the same numbers anyway. (Several ones: aligned rows.)
+    with_ones = jnp.concatenate([x, jnp.ones_like(x[..., :1], shape=(*x.shape[:-1], ONES))], axis=-1)
+    d_all = jnp.einsum("...k,...a->ka", with_ones, d_terms, preferred_element_type=weights.dtype)
+    return d_terms @ weights.T.astype(x.dtype), d_all[:-ONES], d_all[-1]
+
+
+project.defvjp(_project_forward, _project_backward)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def look_up(table: Array, codes: Array, dtype: DTypeLike = jnp.float32) -> Array:
     """The rows of a table [vocabulary, a] that codes [steps, n] name: input terms of symbols, with no product at all.
 
     Example:
@@ -106,17 +138,19 @@ def look_up(table: Array, codes: Array) -> Array:
         >>> look_up(jnp.array([[1.0], [2.0]]), jnp.array([[0, 1, 1]])).tolist()
         [[[1.0], [2.0], [2.0]]]
     """
-    return table[codes]
+    return table.astype(dtype)[codes]
 
 
-def _look_up_forward(table: Array, codes: Array) -> tuple[Array, tuple[Array, Array]]:
-    return table[codes], (codes, jnp.arange(table.shape[0], dtype=codes.dtype))
+def _look_up_forward(table: Array, codes: Array, dtype: DTypeLike) -> tuple[Array, tuple[Array, Array]]:
+    # The trace may hold arrays alone: the symbols stand for the table's length.
+    return look_up(table, codes, dtype), (codes, jnp.arange(table.shape[0], dtype=codes.dtype))
 
 
-def _look_up_backward(trace: tuple[Array, Array], d_rows: Array) -> tuple[Array, None]:
+def _look_up_backward(dtype: DTypeLike, trace: tuple[Array, Array], d_rows: Array) -> tuple[Array, None]:
     codes, symbols = trace
     # A product, not a scatter: on a GPU a scatter adds in an order that changes from run to run.
-    return jnp.einsum("tnv,tna->va", (codes[..., None] == symbols).astype(d_rows.dtype), d_rows), None
+    named = (codes[..., None] == symbols).astype(d_rows.dtype)
+    return jnp.einsum("tnv,tna->va", named, d_rows, preferred_element_type=jnp.float32), None
 
 
 look_up.defvjp(_look_up_forward, _look_up_backward)
