@@ -200,3 +200,30 @@ def test_krum_is_the_loop_in_its_paper(seed: int) -> None:
 def test_bad_settings_are_named(make: object, sentence: str) -> None:
     with pytest.raises(ns.NoshowError, match=sentence):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("centre", [0.0, 1.0, 3000.0])
+@pytest.mark.parametrize("outlier", [0.0, 1e5])
+@pytest.mark.parametrize("rule", ["median", "clip"])
+def test_distances_keep_their_figures_wherever_the_points_lie(centre: float, outlier: float, rule: str) -> None:
+    """Points close to each other and far from zero, or far from one of them: as in double precision, step by step."""
+    rng = np.random.default_rng(0)
+    points = (centre + rng.normal(size=(20, 400))).astype(np.float32)
+    points[0] += np.float32(outlier)
+    exact, v = points.astype(np.float64), np.zeros(400)
+    for _ in range(8):
+        distance = np.linalg.norm(exact - v, axis=1)
+        if rule == "median":
+            pull = 1 / np.maximum(0.1, distance)
+            v = pull @ exact / pull.sum()
+        else:
+            v = v + (np.minimum(1, 50 / distance) / 20) @ (exact - v)
+    aggregate = G.geometric_median(8) if rule == "median" else G.centered_clip(50.0, 8)
+
+    def one(points: jax.Array) -> jax.Array:
+        return aggregate(points, jnp.ones(20), jax.random.key(0))
+
+    # The outlier's own figures are what single precision leaves of it.
+    close = 1e-4 * np.linalg.norm(exact[1:] - v, axis=1).min() + 1e-6 * np.linalg.norm(v)
+    assert np.linalg.norm(jax.jit(one)(points) - v) < close
+    assert np.linalg.norm(jax.jit(jax.vmap(one))(points[None])[0] - v) < close

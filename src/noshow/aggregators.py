@@ -1,18 +1,22 @@
 """Many points in, one point out: points [m, d], weights [m], a key for rules that shuffle -> [d].
 
-Weights need not sum to one; every rule divides by their sum. Distances are over the whole vector.
+Weights need not sum to one; every rule divides by their sum. Distances are over the whole vector. Rules that
+`reading_narrow` marks take points that a server keeps narrow (`noshow.width`), and widen them a few at a time.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from noshow.contracts import Aggregator, Array, Key, Points, Vector, Weights
+from noshow.distances import distances_in
 from noshow.errors import require
+from noshow.width import Sums, is_narrow, over_rows, reading_narrow, widen
 
 
 def mean() -> Aggregator:
@@ -23,7 +27,11 @@ def mean() -> Aggregator:
         >>> ns.aggregators.mean()(jnp.array([[0.0], [4.0]]), jnp.array([3.0, 1.0]), jax.random.key(0)).tolist()
         [1.0]
     """
-    return lambda points, weights, key: _normal(weights) @ points
+
+    def aggregate(points: Points, weights: Weights, key: Key) -> Vector:
+        return over_rows(lambda x, w: w @ x, points, _normal(weights))
+
+    return reading_narrow(aggregate)
 
 
 def geometric_median(iterations: int = 8, smoothing: float = 0.1) -> Aggregator:
@@ -44,13 +52,19 @@ def geometric_median(iterations: int = 8, smoothing: float = 0.1) -> Aggregator:
     require(math.isfinite(smoothing) and smoothing > 0, f"smoothing is {smoothing}: give a number above zero")
 
     def aggregate(points: Points, weights: Weights, key: Key) -> Vector:
+        distances = distances_in(points)
+
         def pull(_: Array, v: Vector) -> Vector:
-            distance = jnp.linalg.norm(points - v, axis=1)
-            return _normal(weights / jnp.maximum(smoothing, distance)) @ points
+            def of_rows(x: Points, w: Weights) -> tuple[Vector, Array]:
+                b = w / jnp.maximum(smoothing, distances(x, v))
+                return b @ x, b.sum()
 
-        return lax.fori_loop(0, iterations, pull, jnp.zeros_like(points[0]))
+            total, mass = _summed(of_rows, points, _normal(weights))
+            return total / jnp.where(mass > 0, mass, 1.0)
 
-    return aggregate
+        return lax.fori_loop(0, iterations, pull, jnp.zeros(points.shape[1]))
+
+    return reading_narrow(aggregate)
 
 
 def centered_clip(radius: float = 100.0, iterations: int = 3) -> Aggregator:
@@ -69,16 +83,19 @@ def centered_clip(radius: float = 100.0, iterations: int = 3) -> Aggregator:
     require(iterations >= 1, f"iterations is {iterations}: give 1 or more")
 
     def aggregate(points: Points, weights: Weights, key: Key) -> Vector:
-        share = _normal(weights)
+        share, distances = _normal(weights), distances_in(points)
 
         def pull(_: Array, v: Vector) -> Vector:
-            away = points - v
-            distance = jnp.linalg.norm(away, axis=1)
-            return v + (share * jnp.where(distance > radius, radius / distance, 1.0)) @ away
+            def of_rows(x: Points, w: Weights) -> Vector:
+                distance = distances(x, v)
+                clipped = w * jnp.where(distance > radius, radius / distance, 1.0)
+                return clipped @ x - clipped.sum() * v  # the sum of w_i (x_i - v), without making the differences
 
-        return lax.fori_loop(0, iterations, pull, jnp.zeros_like(points[0]))
+            return v + _summed(of_rows, points, share)
 
-    return aggregate
+        return lax.fori_loop(0, iterations, pull, jnp.zeros(points.shape[1]))
+
+    return reading_narrow(aggregate)
 
 
 def bucketed(size: int, aggregator: Aggregator) -> Aggregator:
@@ -97,13 +114,18 @@ def bucketed(size: int, aggregator: Aggregator) -> Aggregator:
         m = points.shape[0]
         buckets = -(-m // size)
         shuffle, inner = jax.random.split(key)
-        bucket = jax.random.permutation(shuffle, m) // size  # point i goes to bucket[i]
-        together = jnp.zeros(buckets, weights.dtype).at[bucket].add(weights)
-        sums = jnp.zeros((buckets, points.shape[1]), points.dtype).at[bucket].add(weights[:, None] * points)
+        place = jax.random.permutation(shuffle, m)  # point i goes to bucket place[i] // size
+        members = jnp.full(buckets * size, m).at[place].set(jnp.arange(m)).reshape(buckets, size)
+        taken = members < m  # the last bucket may have places left over
+        together = jnp.where(taken, weights[members], 0.0).sum(1)
+        sums = jnp.zeros((buckets, points.shape[1]))
+        for k in range(size):
+            weighted = weights[members[:, k], None] * widen(points[members[:, k]])
+            sums += jnp.where(taken[:, k, None], weighted, 0.0)
         means = sums / jnp.where(together > 0, together, 1.0)[:, None]
         return aggregator(means, together, inner)
 
-    return aggregate
+    return reading_narrow(aggregate)
 
 
 def coordinate_median() -> Aggregator:
@@ -177,6 +199,11 @@ def krum(faulty: int = 1, keep: int = 1) -> Aggregator:
         return _normal(weights[chosen]) @ points[chosen]
 
     return aggregate
+
+
+def _summed(function: Callable[[Points, Weights], Sums], points: Points, weights: Weights) -> Sums:
+    """`over_rows` of narrow points; wide ones all at once, as `distances_in` has their lengths."""
+    return over_rows(function, points, weights) if is_narrow(points) else function(points, weights)
 
 
 def _normal(weights: Weights) -> Weights:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from noshow import aggregators, clients, servers
 from noshow.contracts import Algorithm, Rate
 from noshow.rates import as_rate
+from noshow.width import Width
 
 __all__ = [
     "bucketing_cclip",
@@ -102,14 +103,16 @@ def exact_fedprox_variant(
     return Algorithm(client, servers.amplify(beta), as_rate(rate), "exact_fedprox_variant")
 
 
-def mifa(rate: float | Rate, steps: int = 25) -> Algorithm:
+def mifa(rate: float | Rate, steps: int = 25, memory: Width | None = None) -> Algorithm:
     """MIFA: local SGD; the server remembers each client's last update, zero until it first answers. X. Gu et al., 2021.
+
+    `memory="bfloat16"` halves what it remembers; float32 if left out.
 
     Example:
         >>> import noshow as ns
         >>> algorithm = ns.algorithms.mifa(rate=0.01, steps=25)
     """
-    return Algorithm(clients.sgd(steps), servers.remember(aggregators.mean()), as_rate(rate), "mifa")
+    return Algorithm(clients.sgd(steps), servers.remember(aggregators.mean(), memory), as_rate(rate), "mifa")
 
 
 def gm(
@@ -118,6 +121,7 @@ def gm(
     damping: float | None = None,
     iterations: int = 8,
     smoothing: float = 0.1,
+    memory: Width | None = None,
 ) -> Algorithm:
     """Geometric median of the remembered momenta. Y. Chen, L. Su, J. Xu, 2017.
 
@@ -126,7 +130,7 @@ def gm(
         >>> algorithm = ns.algorithms.gm(rate=0.01)
     """
     rule = aggregators.geometric_median(iterations, smoothing)
-    return Algorithm(clients.momentum(momentum, damping), servers.remember(rule), as_rate(rate), "gm")
+    return Algorithm(clients.momentum(momentum, damping, memory), servers.remember(rule, memory), as_rate(rate), "gm")
 
 
 def cclip(
@@ -135,6 +139,7 @@ def cclip(
     damping: float | None = None,
     radius: float | None = None,
     iterations: int = 3,
+    memory: Width | None = None,
 ) -> Algorithm:
     """Centred clipping of the remembered momenta; the radius is 10 / (1 - momentum) if left out.
 
@@ -142,9 +147,9 @@ def cclip(
         >>> import noshow as ns
         >>> algorithm = ns.algorithms.cclip(rate=0.01)
     """
-    client = clients.momentum(momentum, damping)
+    client = clients.momentum(momentum, damping, memory)
     rule = aggregators.centered_clip(_radius(radius, momentum), iterations)
-    return Algorithm(client, servers.remember(rule), as_rate(rate), "cclip")
+    return Algorithm(client, servers.remember(rule, memory), as_rate(rate), "cclip")
 
 
 def bucketing_gm(
@@ -154,6 +159,7 @@ def bucketing_gm(
     bucket: int = 2,
     iterations: int = 8,
     smoothing: float = 0.1,
+    memory: Width | None = None,
 ) -> Algorithm:
     """Geometric median over the means of random buckets of the remembered momenta.
 
@@ -162,7 +168,9 @@ def bucketing_gm(
         >>> algorithm = ns.algorithms.bucketing_gm(rate=0.01, bucket=2)
     """
     rule = aggregators.bucketed(bucket, aggregators.geometric_median(iterations, smoothing))
-    return Algorithm(clients.momentum(momentum, damping), servers.remember(rule), as_rate(rate), "bucketing_gm")
+    return Algorithm(
+        clients.momentum(momentum, damping, memory), servers.remember(rule, memory), as_rate(rate), "bucketing_gm"
+    )
 
 
 def bucketing_cclip(
@@ -172,6 +180,7 @@ def bucketing_cclip(
     bucket: int = 2,
     radius: float | None = None,
     iterations: int = 3,
+    memory: Width | None = None,
 ) -> Algorithm:
     """Centred clipping over the means of random buckets of the remembered momenta.
 
@@ -179,9 +188,9 @@ def bucketing_cclip(
         >>> import noshow as ns
         >>> algorithm = ns.algorithms.bucketing_cclip(rate=0.01, bucket=2)
     """
-    client = clients.momentum(momentum, damping)
+    client = clients.momentum(momentum, damping, memory)
     rule = aggregators.bucketed(bucket, aggregators.centered_clip(_radius(radius, momentum), iterations))
-    return Algorithm(client, servers.remember(rule), as_rate(rate), "bucketing_cclip")
+    return Algorithm(client, servers.remember(rule, memory), as_rate(rate), "bucketing_cclip")
 
 
 def _radius(radius: float | None, momentum: float) -> float:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from jax import lax
 from noshow.contracts import Array, Client, LocalData, Memory, Vector, Work
 from noshow.errors import require
 from noshow.newton import stationary_point
+from noshow.width import Width, as_kept, check_width, remembered, widen
 
 
 def sgd(steps: int = 1) -> Client:
@@ -24,7 +26,12 @@ def sgd(steps: int = 1) -> Client:
         >>> client = ns.clients.sgd(steps=25)
     """
     require(steps >= 1, f"steps is {steps}: a client takes 1 step or more")
+    return _sgd(steps)
 
+
+# Equal settings give the same object: runs of different algorithms with one client can be played side by side.
+@cache
+def _sgd(steps: int) -> Client:
     def reply(local: LocalData, theta: Vector, memory: Memory, rate: Array) -> Work:
         def step(k: Array, carry: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
             z, gradients = carry
@@ -56,8 +63,11 @@ def prox(mu: float, steps: int = 10, momentum: float = 0.9, damping: float | Non
     """
     require(math.isfinite(mu) and mu >= 0, f"mu is {mu}: give zero or more")
     require(steps >= 1, f"steps is {steps}: a client takes 1 step or more")
-    new_share = _damping(momentum, damping)
+    return _prox(mu, steps, momentum, _damping(momentum, damping))
 
+
+@cache
+def _prox(mu: float, steps: int, momentum: float, new_share: float) -> Client:
     def reply(local: LocalData, theta: Vector, memory: Memory, rate: Array) -> Work:
         def step(k: Array, carry: tuple[Vector, Vector, Vector]) -> tuple[Vector, Vector, Vector]:
             z, m, gradients = carry
@@ -106,24 +116,29 @@ def exact_prox(tolerance: float = 1e-5, newton_steps: int = 50) -> Client:
     return Client(reply, steps=1)
 
 
-def momentum(momentum: float = 0.9, damping: float | None = None) -> Client:
+def momentum(momentum: float = 0.9, damping: float | None = None, memory: Width | None = None) -> Client:
     """One gradient g at theta_t into the client's own buffer, m_i <- momentum m_i + damping g; the reply is m_i.
 
     The buffer lives between rounds and moves only in rounds in which the client answers. `damping` is
-    1 - momentum if left out (the paper's text). The authors ran 1.
+    1 - momentum if left out (the paper's text). The authors ran 1. `memory="bfloat16"` keeps the buffers at half the
+    width.
 
     Example:
         >>> import noshow as ns
         >>> client = ns.clients.momentum(0.9)
     """
-    new_share = _damping(momentum, damping)
+    check_width(memory)
+    return _momentum(momentum, _damping(momentum, damping), memory)
 
+
+@cache
+def _momentum(momentum: float, new_share: float, width: Width | None) -> Client:
     def reply(local: LocalData, theta: Vector, memory: Memory, rate: Array) -> Work:
         g = local.gradient(theta)
-        m = momentum * memory + new_share * g
-        return Work(m, m, g)
+        m = momentum * widen(memory) + new_share * g
+        return Work(m, as_kept(m, memory), g)
 
-    return Client(reply, init=lambda d, clients: jnp.zeros((clients, d)), sends="gradient")
+    return Client(reply, init=lambda d, clients: remembered((clients, d), width), sends="gradient")
 
 
 def _damping(momentum: float, damping: float | None) -> float:

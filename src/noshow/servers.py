@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from noshow.contracts import Aggregator, Array, Memory, Replies, Server, Vector
 from noshow.errors import require
+from noshow.width import Width, as_kept, check_width, reads_narrow, remembered, widen
 
 
 def average() -> Server:
@@ -51,11 +52,12 @@ def amplify(beta: float | None = None) -> Server:
     return Server(step)
 
 
-def remember(aggregator: Aggregator) -> Server:
+def remember(aggregator: Aggregator, memory: Width | None = None) -> Server:
     """Keeps each client's last direction G_i, zero until it first answers: theta <- theta - rate * aggregate(G, w).
 
     Over all M clients, with weights w_i. A displacement counts as G_i = -reply_i / rate (MIFA), a momentum as
-    itself. The memory is M x d numbers.
+    itself. The memory is M x d numbers, float32 unless `memory="bfloat16"` halves it. Our own aggregators widen such
+    points as they go; one of yours gets all of them as float32, which takes memory while it works.
 
     Example:
         >>> import noshow as ns
@@ -63,9 +65,11 @@ def remember(aggregator: Aggregator) -> Server:
     """
 
     def step(state: Memory, theta: Vector, replies: Replies, rate: Array) -> tuple[Memory, Vector]:
-        last = state[replies.ids]
+        last = widen(state[replies.ids])
         heard = jnp.where(replies.answered[:, None], replies.gradients(rate), last)
-        state = state.at[replies.ids].set(heard, unique_indices=True)
-        return state, theta - rate * aggregator(state, replies.all_weights, replies.key)
+        state = state.at[replies.ids].set(as_kept(heard, state), unique_indices=True)
+        points = state if reads_narrow(aggregator) else widen(state)
+        return state, theta - rate * aggregator(points, replies.all_weights, replies.key)
 
-    return Server(step, init=lambda d, clients: jnp.zeros((clients, d)))
+    check_width(memory)
+    return Server(step, init=lambda d, clients: remembered((clients, d), memory))
