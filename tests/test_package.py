@@ -1,4 +1,4 @@
-"""The package as a whole: quick to import, light on memory."""
+"""The package as a whole: quick to import, documented."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-
-import pytest
 
 import noshow as ns
 
@@ -45,39 +43,6 @@ def _public(module: object) -> list[str]:
     own = getattr(module, "__all__", None)
     name = module.__name__  # type: ignore[attr-defined]
     return own or [k for k, v in vars(module).items() if k[0] != "_" and getattr(v, "__module__", "") == name]
-
-
-MEMORY = """
-import resource, sys
-import jax, numpy as np
-import noshow as ns
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-def play(federation, algorithm):
-    ns.simulate(federation, ns.models.logistic(), algorithm, ns.adversaries.largest_reply(),
-                sampled=10, epsilon=0.5, rounds=5, evaluate_every=5)
-
-algorithms = [ns.algorithms.fedavg(0.01, steps=2), ns.algorithms.fedavg_variant(0.01, steps=2),
-              ns.algorithms.fedprox(0.01, mu=1.0, steps=2), ns.algorithms.fedprox_variant(0.01, mu=1.0, steps=2)]
-small = ns.datasets.synthetic(clients=100, sizes=20)
-for algorithm in algorithms:
-    play(small, algorithm)
-before = peak()
-large = ns.datasets.synthetic(clients=100_000, sizes=20)
-for algorithm in algorithms:
-    play(large, algorithm)
-size = sum(leaf.nbytes for leaf in jax.tree.leaves((large.data, large.test)))
-print(size, peak() - before)
-"""
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_clients_cost_little_more_than_their_data() -> None:
-    size, grown = map(int, python(MEMORY).split())
-    assert size > 400e6
-    assert grown < 2 * size
 
 
 def test_no_machine_paths_in_the_project() -> None:

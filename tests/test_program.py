@@ -8,7 +8,7 @@ from conftest import small_federation
 from jax.flatten_util import ravel_pytree
 
 import noshow as ns
-from noshow import program
+from noshow import ensemble
 from noshow.rounds import Setting
 
 MODEL = ns.models.logistic(features=4, classes=3)
@@ -17,14 +17,14 @@ MODEL = ns.models.logistic(features=4, classes=3)
 def widths_of(monkeypatch: pytest.MonkeyPatch, federation: ns.Federation, adversary: ns.Adversary) -> list[int]:
     """The widths that the compiled chunks were given, K = 10 and two seeds: 20 jobs."""
     seen: list[int] = []
-    play_chunk = program._play_chunk
+    play_chunk = ensemble._play_chunk
 
-    def noting(setting: Setting, *arguments: object) -> object:
-        seen.append(setting.width)
-        return play_chunk(setting, *arguments)  # type: ignore[arg-type]
+    def noting(settings: list[Setting], *arguments: object) -> object:
+        seen.extend(setting.width for setting in settings)
+        return play_chunk(settings, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr("noshow.devices.on_cpu", lambda: False)
-    monkeypatch.setattr(program, "_play_chunk", noting)
+    monkeypatch.setattr(ensemble, "_play_chunk", noting)
     ns.simulate(federation, MODEL, ns.algorithms.fedavg(0.1, steps=1), adversary, sampled=10, rounds=2, seeds=[0, 1])
     return seen
 
@@ -57,5 +57,5 @@ def test_any_width_gives_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None
     one_by_one = model()
     monkeypatch.setattr("noshow.devices.on_cpu", lambda: False)
     for overhead in (0, 6, 100):
-        monkeypatch.setattr(program, "OVERHEAD", overhead)
+        monkeypatch.setattr(ensemble, "OVERHEAD", overhead)
         np.testing.assert_allclose(model(), one_by_one, rtol=1e-4, atol=1e-6)

@@ -11,6 +11,7 @@ from noshow import (  # noqa: E402
     budget,
     clients,
     datasets,
+    distributed,
     models,
     partition,
     rates,
@@ -30,7 +31,7 @@ from noshow.contracts import (  # noqa: E402
     Work,
 )
 from noshow.diagnostics import Diagnose, Diagnostics  # noqa: E402
-from noshow.engine import Simulation, Snapshot, simulate  # noqa: E402
+from noshow.engine import Entry, Simulation, Snapshot, simulate  # noqa: E402
 from noshow.errors import NoshowError  # noqa: E402
 from noshow.federation import Federation  # noqa: E402
 from noshow.history import History, RollCall  # noqa: E402
@@ -43,6 +44,7 @@ __all__ = [
     "Client",
     "Diagnose",
     "Diagnostics",
+    "Entry",
     "Federation",
     "History",
     "LocalData",
@@ -62,6 +64,7 @@ __all__ = [
     "budget",
     "clients",
     "datasets",
+    "distributed",
     "models",
     "partition",
     "rates",

@@ -1,12 +1,14 @@
 """Which devices a simulation runs on, and how both (or all) CPU cores are kept busy.
 
-A CPU core is one JAX device; clients are shared out over the devices. The same code serves several accelerators.
+A CPU core is one JAX device; clients are shared out over the devices. The same code serves several accelerators, and
+the devices of several processes (`noshow.distributed`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import jax
@@ -40,9 +42,20 @@ def keep_compiled() -> None:
 
 
 def mesh_for(jobs: int) -> Mesh:
-    """The devices to share this many clients over: all, but no more than there are clients."""
-    devices = np.array(jax.devices()[:jobs])
-    return Mesh(devices, (AXIS,))
+    """The devices to share this many clients over: all, but no more than there are clients.
+
+    Of several processes each gives as many, one at least: whoever has no device in the mesh could not follow the run.
+
+    Example:
+        >>> mesh_for(1).size
+        1
+    """
+    by_process: dict[int, list[jax.Device]] = {}
+    for device in jax.devices():
+        by_process.setdefault(device.process_index, []).append(device)
+    in_turn = [device for turn in zip_longest(*by_process.values()) for device in turn if device is not None]
+    chosen = set(in_turn[: max(jobs, len(by_process))])
+    return Mesh(np.array([device for device in jax.devices() if device in chosen]), (AXIS,))
 
 
 def on_cpu() -> bool:
@@ -61,8 +74,21 @@ def for_each_model(function: Callable[[Any], Any], thetas: Any) -> Any:
 
 
 def everywhere(tree: Any, mesh: Mesh) -> Any:
-    """The arrays on every device. CPU devices share one copy of aligned NumPy arrays."""
-    return jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+    """The arrays on every device. CPU devices of one process share one copy of aligned NumPy arrays.
+
+    Several processes each bring the same arrays. Nothing is sent, and nothing compared: `device_put` over all of them
+    would send everything once around.
+    """
+    here = jax.device_put(tree, NamedSharding(mesh.local_mesh, PartitionSpec()))
+    if not mesh.is_multi_process:
+        return here
+    sharding = NamedSharding(mesh, PartitionSpec())
+
+    def seen_by_all(array: jax.Array) -> jax.Array:
+        copies = [shard.data for shard in array.addressable_shards]
+        return jax.make_array_from_single_device_arrays(array.shape, sharding, copies)
+
+    return jax.tree.map(seen_by_all, here)
 
 
 def on_each(function: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:

@@ -14,12 +14,14 @@ from noshow import budget
 from noshow.checks import check
 from noshow.contracts import Adversary, Algorithm, Memory, Model
 from noshow.diagnostics import Diagnose, Diagnosis, Diagnostics, flat_optimum, random_round
+from noshow.ensemble import LONGEST_CHUNK, Run
 from noshow.errors import require
 from noshow.evaluate import Metrics, exam
 from noshow.federation import Federation
 from noshow.history import History, RollCall
 from noshow.parameters import unraveller
-from noshow.program import LONGEST_CHUNK, Program, setting_for
+from noshow.precision import Precision, products_in
+from noshow.program import Program, setting_for
 from noshow.randomness import Purpose, run_key
 from noshow.rates import curve
 from noshow.rounds import Probe
@@ -39,6 +41,7 @@ def simulate(
     evaluate_on: int | None = None,
     watch: Callable[[int, Metrics], None] | None = None,
     diagnose: Diagnose | None = None,
+    precision: Precision | None = None,
 ) -> History:
     """Train a federation in which clients don't show up, and record how it went.
 
@@ -54,9 +57,11 @@ def simulate(
             silences to every algorithm; the same seeds on the same devices give the same numbers, bit for bit.
         evaluate_every: rounds between two evaluations; round 0 and the last one are always evaluated.
         evaluate_on: at most so many train and so many test examples count in an evaluation, spread evenly over the
-            clients (at least one each) and the test data; all if left out.
+            clients (over their weights, where they are more than that) and the test data; all if left out.
         watch: called with the round and its metrics (one number a seed) after each evaluation.
         diagnose: ask for what the theory looks at in every round; see `Diagnose`.
+        precision: what products are computed in, `"float32"`, `"tf32"` or `"bfloat16"`; what the device does by itself
+            if left out (float32 on a CPU, which knows nothing shorter, tf32 on a GPU). All else is float32.
 
     Returns:
         A `History`: metrics, the roll call of every round, and the final models.
@@ -82,6 +87,7 @@ def simulate(
         evaluate_every=evaluate_every,
         evaluate_on=evaluate_on,
         diagnose=diagnose,
+        precision=precision,
     )
     if watch:
         watch(0, run.latest)
@@ -111,6 +117,30 @@ class Snapshot(NamedTuple):
     seconds: float
     diagnosis: Diagnosis | None = None
     iterates: np.ndarray | None = None
+
+
+class Entry(NamedTuple):
+    """One of several runs that are played side by side: what it need not share with the others.
+
+    Example:
+        >>> import noshow as ns
+        >>> entry = ns.Entry(ns.algorithms.fedavg(0.1), 5, ns.adversaries.largest_reply(), epsilon=0.6)
+    """
+
+    algorithm: Algorithm
+    sampled: int
+    adversary: Adversary | None = None
+    epsilon: float | None = None
+
+
+class Terms(NamedTuple):
+    """What all runs that are played side by side share, beside federation and model."""
+
+    rounds: int
+    seeds: tuple[int, ...]
+    evaluate_every: int
+    evaluate_on: int | None
+    precision: Precision | None
 
 
 class Simulation:
@@ -146,29 +176,79 @@ class Simulation:
         evaluate_every: int = 15,
         evaluate_on: int | None = None,
         diagnose: Diagnose | None = None,
+        precision: Precision | None = None,
     ) -> None:
-        from noshow.adversaries import nobody
-
         begun = time.perf_counter()
-        adversary = adversary or nobody()
-        check(federation, model, adversary, sampled, rounds, epsilon, seeds, evaluate_every, evaluate_on)
-        setting = setting_for(federation, model, algorithm, adversary, sampled, epsilon or 0.0, len(seeds))
-        setting = setting._replace(diagnose=diagnose is not None)
-        rates = curve(algorithm.rate, max(rounds, 1))
-        prepared = prepare(adversary, federation, model, seeds)
-        optimum = flat_optimum(diagnose, model)
-        self._program = Program(setting, federation, prepared, seeds, rates, evaluate_every, optimum)
-        self._exam = self._program.placed(exam(federation, evaluate_on))
-        self._federation, self._model, self._algorithm = federation, model, algorithm
-        self._sampled, self._rounds, self._epsilon = sampled, rounds, epsilon
-        self._seeds, self._every = list(seeds), evaluate_every
+        entry = Entry(algorithm, sampled, adversary, epsilon)
+        terms = Terms(rounds, tuple(seeds), evaluate_every, evaluate_on, precision)
+        run = _run_of(federation, model, entry, terms, diagnose)
+        self._program = Program(run.setting, federation, run.prepared, seeds, run.rates, evaluate_every, run.optimum)
+        self._begin(federation, model, entry, terms, run, diagnose, begun)
+
+    @classmethod
+    def side_by_side(
+        cls,
+        federation: Federation,
+        model: Model,
+        entries: Sequence[Entry],
+        *,
+        rounds: int,
+        seeds: Sequence[int] = (0,),
+        evaluate_every: int = 15,
+        evaluate_on: int | None = None,
+        precision: Precision | None = None,
+    ) -> list[Simulation]:
+        """Runs whose clients compute alike, in one program: an accelerator trains all their clients together.
+
+        Their algorithms share one `Client` object. They keep in step: advance each of them before any goes further.
+        Results are those of single runs, to rounding.
+
+        Example:
+            >>> import noshow as ns
+            >>> client, rate = ns.clients.sgd(steps=2), ns.rates.constant(0.01)
+            >>> plain = ns.Algorithm(client, ns.servers.average(), rate, name="plain")
+            >>> amplified = ns.Algorithm(client, ns.servers.amplify(2.0), rate, name="amplified")
+            >>> runs = ns.Simulation.side_by_side(
+            ...     ns.datasets.synthetic(clients=8, sizes=40), ns.models.logistic(),
+            ...     [ns.Entry(plain, sampled=4), ns.Entry(amplified, sampled=4)], rounds=6, evaluate_every=2)
+            >>> while not runs[-1].done:
+            ...     _ = [run.advance() for run in runs]
+            >>> [run.t for run in runs]
+            [6, 6]
+        """
+        begun = time.perf_counter()
+        require(len(entries) > 0, "there is nothing to run: give one entry or more")
+        terms = Terms(rounds, tuple(seeds), evaluate_every, evaluate_on, precision)
+        runs = [_run_of(federation, model, entry, terms, None) for entry in entries]
+        simulations = [cls.__new__(cls) for _ in entries]
+        programs = Program.side_by_side(runs, federation, seeds, evaluate_every)
+        shared = (time.perf_counter() - begun) / len(entries)
+        for simulation, program, entry, run in zip(simulations, programs, entries, runs, strict=True):
+            simulation._program = program
+            simulation._begin(federation, model, entry, terms, run, None, time.perf_counter() - shared)
+        return simulations
+
+    def _begin(
+        self,
+        federation: Federation,
+        model: Model,
+        entry: Entry,
+        terms: Terms,
+        run: Run,
+        diagnose: Diagnose | None,
+        begun: float,
+    ) -> None:
+        self._exam = self._program.placed(exam(federation, terms.evaluate_on))
+        self._federation, self._model, self._algorithm = federation, model, entry.algorithm
+        self._sampled, self._rounds, self._epsilon = entry.sampled, terms.rounds, entry.epsilon
+        self._seeds, self._every = list(terms.seeds), terms.evaluate_every
         self._evaluated, self._metrics = [0], [self.evaluate()]
-        nobody_yet = np.zeros((0, len(seeds), sampled), np.int32)
+        nobody_yet = np.zeros((0, len(terms.seeds), entry.sampled), np.int32)
         self._ids, self._answered = [nobody_yet], [nobody_yet.astype(bool)]
-        self._rates = rates[:rounds]
+        self._rates = run.rates[: terms.rounds]
         self._diagnosed: list[Diagnosis] = []
         # theta_R, where diagnostics are asked for: the run stops there for a moment to keep it.
-        self._chosen = [random_round(seed, self._rates) for seed in seeds] if diagnose and rounds else []
+        self._chosen = [random_round(seed, self._rates) for seed in terms.seeds] if diagnose and terms.rounds else []
         self._iterates = self.thetas.copy() if self._chosen else None
         self._preparing = time.perf_counter() - begun
         self._seconds = self._preparing
@@ -199,9 +279,9 @@ class Simulation:
 
     def advance(self) -> bool:
         """Play a chunk of rounds, up to the next evaluation at most; whether there was one at its end."""
-        begun = time.perf_counter()
         until = min(self._rounds, self.t + self._every - self.t % self._every)
         record = self._program.play(min([until, *(t for t in self._chosen if t > self.t)]) - self.t)
+        begun = time.perf_counter()
         self._ids.append(record.ids)
         self._answered.append(record.answered)
         if record.diagnosis is not None:
@@ -210,7 +290,7 @@ class Simulation:
         if self.t == until:
             self._evaluated.append(self.t)
             self._metrics.append(self.evaluate())
-        self._seconds += time.perf_counter() - begun
+        self._seconds += self._program.seconds_of_chunk + time.perf_counter() - begun
         return self.t == until
 
     def snapshot(self) -> Snapshot:
@@ -280,9 +360,27 @@ class Simulation:
         return Metrics(*(np.stack(column, axis=1) for column in zip(*self._metrics, strict=True)))
 
 
-def prepare(adversary: Adversary, federation: Federation, model: Model, seeds: Sequence[int]) -> Memory:
+def _run_of(federation: Federation, model: Model, entry: Entry, terms: Terms, diagnose: Diagnose | None) -> Run:
+    """All that is one run's own in its program, checked."""
+    from noshow.adversaries import nobody
+
+    algorithm, sampled, adversary, epsilon = entry
+    adversary = adversary or nobody()
+    rounds, seeds, evaluate_every, evaluate_on, precision = terms
+    check(federation, model, adversary, sampled, rounds, epsilon, seeds, evaluate_every, evaluate_on)
+    setting = setting_for(federation, model, algorithm, adversary, sampled, epsilon or 0.0, len(seeds))
+    setting = setting._replace(diagnose=diagnose is not None, precision=precision)
+    rates = curve(algorithm.rate, max(rounds, 1))
+    prepared = prepare(adversary, federation, model, seeds, precision)
+    return Run(setting, prepared, rates, flat_optimum(diagnose, model))
+
+
+def prepare(
+    adversary: Adversary, federation: Federation, model: Model, seeds: Sequence[int], precision: Precision | None = None
+) -> Memory:
     """What the adversary needs to know before round 0, one row a seed."""
-    states = [adversary.init(run_key(seed, Purpose.PREPARE), federation, model) for seed in seeds]
+    with products_in(precision):
+        states = [adversary.init(run_key(seed, Purpose.PREPARE), federation, model) for seed in seeds]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 

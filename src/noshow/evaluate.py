@@ -14,6 +14,7 @@ from noshow.devices import AXIS
 from noshow.federation import Federation, aligned
 from noshow.local import Drawing, Holdings, share_of_rows, sum_over_tiles
 from noshow.parameters import Unravel
+from noshow.precision import weighted_sum
 
 
 class Metrics(NamedTuple):
@@ -34,22 +35,39 @@ class Exam(NamedTuple):
 
 
 def exam(federation: Federation, most: int | None = None) -> Exam:
-    """All train and test examples, or at most `most` of each, spread evenly over each client's and over the test data.
+    """All train and test examples, or at most `most` of each, spread evenly over the clients' and over the test data.
 
-    A train example of client i counts w_i / (examples of client i in the exam).
+    A train example of client i counts w_i / (examples of client i in the exam). Where there are more clients than
+    `most`, so many examples are spread over the weights w_i instead, and count alike: what an exam costs then does not
+    follow the number of clients.
     """
     if most is None:
         return Exam(None, aligned(np.repeat(federation.weights / federation.held, federation.held)), federation.test)
-    each = np.minimum(federation.held, max(1, most // federation.clients))
-    rows = np.concatenate(
-        [start + _spread(held, n) for start, held, n in zip(federation.offsets, federation.held, each, strict=True)]
-    )
+    rows, shares = _of_every_client(federation, most) if most >= federation.clients else _by_weight(federation, most)
     tested = len(jax.tree.leaves(federation.test)[0])
     return Exam(
         jax.tree.map(lambda leaf: aligned(leaf[rows]), federation.data),
-        aligned(np.repeat(federation.weights / each, each)),
+        aligned(shares),
         jax.tree.map(lambda leaf: aligned(leaf[_spread(tested, min(most, tested))]), federation.test),
     )
+
+
+def _of_every_client(federation: Federation, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same number of rows of each client, or all it holds, evenly spread, and what each counts."""
+    each = np.minimum(federation.held, most // federation.clients).astype(np.int64)
+    within = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
+    rows = np.repeat(federation.offsets, each) + within * np.repeat(federation.held, each) // np.repeat(each, each)
+    return rows, np.repeat(federation.weights / each, each)
+
+
+def _by_weight(federation: Federation, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows at evenly spread places of the clients' weights laid end to end; all count alike."""
+    ends = np.cumsum(federation.weights, dtype=np.float64)
+    places = (np.arange(most) + 0.5) / most * ends[-1]
+    client = np.searchsorted(ends, places, side="right")
+    along = 1.0 - (ends[client] - places) / federation.weights[client]  # how far into its client's stretch a place lies
+    held = federation.held[client]
+    return federation.offsets[client] + np.clip((along * held).astype(np.int64), 0, held - 1), np.full(most, 1 / most)
 
 
 def _spread(count: int, chosen: int) -> np.ndarray:
@@ -70,11 +88,11 @@ def evaluate(
     def train(batch: tuple[Batch, Array], inside: Array) -> Array:
         examples, shares = batch
         losses, _ = measure(examples)
-        return jnp.dot(inside * shares, losses)
+        return weighted_sum(inside * shares, losses)
 
     def test(batch: Batch, inside: Array) -> Array:
         losses, correct = measure(batch)
-        return jnp.stack([jnp.dot(inside, losses), jnp.dot(inside, correct)])
+        return jnp.stack([weighted_sum(inside, losses), weighted_sum(inside, correct)])
 
     tested = jax.tree.leaves(exam.test)[0].shape[0]
     rows = share_of_rows(0, exam.shares.shape[0], tile, devices)

@@ -102,19 +102,19 @@ class Federation:
     @cached_property
     def offsets(self) -> np.ndarray:
         """Where each client's examples start [M]."""
-        return np.concatenate([[0], np.cumsum(self.held)[:-1]]).astype(np.int32)
+        return aligned(np.concatenate([[0], np.cumsum(self.held)[:-1]]).astype(np.int32))
 
     @cached_property
     def sizes(self) -> np.ndarray:
         """n_i, how many examples each client draws a round [M]."""
         if self.batches == "full" or self.batch_size is None:
             return self.held
-        return np.minimum(self.held, self.batch_size).astype(np.int32)
+        return aligned(np.minimum(self.held, self.batch_size).astype(np.int32))
 
     @cached_property
     def weights(self) -> np.ndarray:
         """w_i = n_i / N [M]."""
-        return (self.sizes / self.sizes.sum(dtype=np.int64)).astype(np.float32)
+        return aligned((self.sizes / self.sizes.sum(dtype=np.int64)).astype(np.float32))
 
     def drawing(self, batches: Batches, batch_size: int | None = None) -> Federation:
         """The same clients and data, drawn another way.
@@ -153,7 +153,7 @@ def _sizes(held: Any) -> np.ndarray:
     empty = np.flatnonzero(held < 1)
     require(empty.size == 0, f"client {empty[0] if empty.size else None} holds no examples: leave such clients out")
     require(int(held.sum(dtype=np.int64)) < 2**31, "more than 2^31 examples in one federation: split it")
-    return held.astype(np.int32)
+    return aligned(held.astype(np.int32))
 
 
 ALIGNMENT = 64

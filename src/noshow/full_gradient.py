@@ -9,6 +9,7 @@ from jax import lax
 from noshow.contracts import Array, Batch, Vector, Weights
 from noshow.devices import AXIS
 from noshow.local import Drawing, Holdings, Losses, share_of_rows, sum_over_tiles
+from noshow.precision import weighted_sum
 
 
 def example_shares(holdings: Holdings) -> Weights:
@@ -29,7 +30,7 @@ def full_gradient(
     def tile_gradient(tile: tuple[Batch, Weights], inside: Array) -> Vector:
         stored, counts = tile
         batch = drawing.read(holdings.shared, stored)
-        return jax.grad(lambda theta: jnp.dot(inside * counts, losses(theta, batch)))(theta)
+        return jax.grad(lambda theta: weighted_sum(inside * counts, losses(theta, batch)))(theta)
 
     rows = share_of_rows(0, shares.shape[0], drawing.tile, devices)
     total = sum_over_tiles(tile_gradient, (holdings.data, shares), rows, drawing.tile)

@@ -16,6 +16,7 @@ from jax import lax
 from noshow.contracts import Array, Batch, Key, Model, Numbers, Vector, Weights
 from noshow.devices import AXIS
 from noshow.federation import Batches, Federation, Shared
+from noshow.precision import weighted_sum
 from noshow.randomness import without_replacement
 
 Losses = Callable[[Vector, Batch], Array]
@@ -101,7 +102,7 @@ class ClientData:
         return self._over_batch(jax.grad(self._weighted), theta, step)
 
     def _weighted(self, theta: Vector, batch: Batch, weights: Weights) -> Array:
-        return jnp.dot(weights, self._losses(theta, batch))
+        return weighted_sum(weights, self._losses(theta, batch))
 
     def _read(self, rows: Batch) -> Batch:
         return self._drawing.read(self._shared, rows)

@@ -5,13 +5,14 @@ Nothing else in noshow knows about rounds; `noshow.engine` only repeats this one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from noshow import budget, devices
 from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Numbers, Replies, Scene, Vector, Work
@@ -20,6 +21,7 @@ from noshow.errors import require
 from noshow.full_gradient import example_shares, full_gradient
 from noshow.local import ClientData, Drawing, Holdings
 from noshow.parameters import Unravel, flat_losses
+from noshow.precision import Precision, products_in
 from noshow.randomness import Purpose, round_key, without_replacement
 from noshow.work import run_jobs
 
@@ -41,6 +43,7 @@ class Setting(NamedTuple):
     devices: int
     probe: Probe | None = None
     diagnose: bool = False
+    precision: Precision | None = None
 
 
 class Inputs(NamedTuple):
@@ -72,14 +75,40 @@ class Record(NamedTuple):
 
 def play_round(setting: Setting, inputs: Inputs, state: State, t: Array) -> tuple[State, Record]:
     """One round of every seed."""
-    rate = inputs.rates[t]
+    [state], [record] = play_rounds([setting], [inputs], [state], t)
+    return state, record
+
+
+def play_rounds(
+    settings: Sequence[Setting], inputs: Sequence[Inputs], states: Sequence[State], t: Array
+) -> tuple[list[State], list[Record]]:
+    """One round of every seed of several runs whose clients compute alike; all of them share the devices."""
+    runs = list(zip(settings, inputs, states, strict=True))
+    calls = [_call(setting, own, state, t) for setting, own, state in runs]
+    works = train(settings, inputs, states, t, calls)
+    ends = [_end(*run, t, call, work) for run, call, work in zip(runs, calls, works, strict=True)]
+    return [state for state, _ in ends], [record for _, record in ends]
+
+
+class Call(NamedTuple):
+    """The clients that a round samples [S, K], and which of them must train before it is known who answers."""
+
+    ids: Array
+    needed: Array
+
+
+def _call(setting: Setting, inputs: Inputs, state: State, t: Array) -> Call:
     ids = sample(setting, inputs, t)
     if setting.adversary.sees_replies:
-        work = train(setting, inputs, state, t, rate, ids, jnp.ones(ids.shape, bool))
+        return Call(ids, jnp.ones(ids.shape, bool))
+    return Call(ids, ~silence(setting, inputs, state, t, ids, None))
+
+
+def _end(setting: Setting, inputs: Inputs, state: State, t: Array, call: Call, work: Work) -> tuple[State, Record]:
+    ids, answered = call
+    if setting.adversary.sees_replies:
         answered = ~silence(setting, inputs, state, t, ids, work)
-    else:
-        answered = ~silence(setting, inputs, state, t, ids, None)
-        work = train(setting, inputs, state, t, rate, ids, answered)
+    rate = inputs.rates[t]
     probed = setting.probe(work) if setting.probe else None
     diagnosis = diagnose(setting, inputs, state, t, rate, ids, answered, work) if setting.diagnose else None
     state = aggregate(setting, inputs, state, t, rate, ids, answered, work)
@@ -105,7 +134,8 @@ def silence(setting: Setting, inputs: Inputs, state: State, t: Array, ids: Array
         sizes, weights = inputs.holdings.sizes[ids], inputs.holdings.weights[ids]
         sends = setting.algorithm.client.sends
         scene = Scene(t, ids, sizes, weights, theta, replies, gradients, gradient, sends, setting.limit)
-        scores = setting.adversary.score(prepared, round_key(seed, t, Purpose.ADVERSARY), scene)
+        with products_in("float32"):
+            scores = setting.adversary.score(prepared, round_key(seed, t, Purpose.ADVERSARY), scene)
         _shaped(scores, ids.shape, f"the adversary {setting.adversary.name!r}", "score a sampled client")
         return budget.silence(round_key(seed, t, Purpose.TIES), scores, sizes, setting.limit)
 
@@ -123,20 +153,29 @@ def full_gradients(setting: Setting, inputs: Inputs, theta: Array) -> Array:
     return devices.for_each_model(one_seed, theta)
 
 
-def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array, ids: Array, needed: Array) -> Work:
-    """The work of the clients that are needed [S, K, ...]; all seeds' clients share the devices."""
-    seeds, sampled = ids.shape
+def train(
+    settings: Sequence[Setting], inputs: Sequence[Inputs], states: Sequence[State], t: Array, calls: Sequence[Call]
+) -> list[Work]:
+    """The work of the clients that are needed [S, K, ...], run by run; all clients of all runs share the devices."""
+    setting, holdings = settings[0], inputs[0].holdings
     losses = flat_losses(setting.model, setting.unravel)
-    held_by = held_in_round(setting, inputs, t)
+    # A row is one seed of one run, a job one sampled client of one row.
+    seeds, thetas = _joined([run.seeds for run in inputs]), _joined([state.theta for state in states])
+    rates = _joined([jnp.broadcast_to(run.rates[t], run.seeds.shape) for run in inputs])
+    row_of = np.repeat(np.arange(seeds.shape[0]), np.concatenate([[c.ids.shape[1]] * c.ids.shape[0] for c in calls]))
+    client_of, needed = (_joined([part.reshape(-1) for part in parts]) for parts in zip(*calls, strict=True))
+    memories = [jax.tree.map(lambda m, ids=c.ids: _rows(m, ids), s.clients) for s, c in zip(states, calls, strict=True)]
+    memory_of = jax.tree.map(lambda *parts: _joined(list(parts)), *memories)
+    held_by = held_in_round(setting, holdings, seeds, t)
 
     def job(number: Array, sharers: int = 1) -> Work:
-        row, client = number // sampled, ids.reshape(-1)[number]
-        key = jax.random.fold_in(round_key(inputs.seeds[row], t, Purpose.BATCHES), client)
+        row, client = jnp.asarray(row_of)[number], client_of[number]
+        key = jax.random.fold_in(round_key(seeds[row], t, Purpose.BATCHES), client)
         local = ClientData(losses, setting.drawing, held_by(row), client, key, sharers)
-        memory = jax.tree.map(lambda m: m[row, client], state.clients)
-        work = setting.algorithm.client.reply(local, state.theta[row], memory, rate)
+        memory = jax.tree.map(lambda m: m[number], memory_of)
+        work = setting.algorithm.client.reply(local, thetas[row], memory, rates[row])
         require(isinstance(work, Work), f"the client of {setting.algorithm.name!r} must return noshow.Work(reply, …)")
-        _shaped(work.reply, state.theta.shape[1:], f"the client of {setting.algorithm.name!r}", "number a parameter")
+        _shaped(work.reply, thetas.shape[1:], f"the client of {setting.algorithm.name!r}", "number a parameter")
         kept, given = jax.tree.map(jnp.shape, work.memory), jax.tree.map(jnp.shape, memory)
         require(
             kept == given,
@@ -146,21 +185,34 @@ def train(setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array,
         # What nobody looks at is not worked out, nor carried between devices.
         return work if looked_at else work._replace(gradients=None)
 
-    looked_at = setting.adversary.sees_replies or setting.probe is not None
-    cost = inputs.holdings.sizes[ids].reshape(-1)
+    looked_at = any(run.adversary.sees_replies or run.probe is not None for run in settings)
     divisible = setting.drawing.batches == "full" and setting.width == 1
     shared = partial(job, sharers=setting.devices) if divisible else None
-    work = run_jobs(job, shared, cost, needed.reshape(-1), setting.width, setting.devices)
-    return jax.tree.map(lambda a: a.reshape(seeds, sampled, *a.shape[1:]), work)
+    work = run_jobs(job, shared, holdings.sizes[client_of], needed, setting.width, setting.devices)
+    ends = np.cumsum([call.ids.size for call in calls])
+    return [
+        jax.tree.map(lambda a, c=call, end=end: a[end - c.ids.size : end].reshape(*c.ids.shape, *a.shape[1:]), work)
+        for call, end in zip(calls, ends, strict=True)
+    ]
 
 
-def held_in_round(setting: Setting, inputs: Inputs, t: Array) -> Callable[[Array], Holdings]:
-    """What clients hold in this round, by the number of the seed: always the same, unless the data move."""
+def _joined(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+
+def _rows(memory: Array, ids: Array) -> Array:
+    """What the sampled clients remember [S K, ...], from all clients' memories [S, M, ...]."""
+    rows = jax.vmap(lambda own, chosen: own[chosen])(memory, ids)
+    return rows.reshape(ids.size, *rows.shape[2:])
+
+
+def held_in_round(setting: Setting, holdings: Holdings, seeds: Array, t: Array) -> Callable[[Array], Holdings]:
+    """What clients hold in this round, by the number of the row: always the same, unless the data move."""
     of_round = setting.drawing.of_round
     if of_round is None:
-        return lambda row: inputs.holdings
-    moved = jax.vmap(lambda seed: of_round(round_key(seed, t, Purpose.ADVERSARY), inputs.holdings.data))(inputs.seeds)
-    return lambda row: inputs.holdings._replace(data=jax.tree.map(lambda leaf: leaf[row], moved))
+        return lambda row: holdings
+    moved = jax.vmap(lambda seed: of_round(round_key(seed, t, Purpose.ADVERSARY), holdings.data))(seeds)
+    return lambda row: holdings._replace(data=jax.tree.map(lambda leaf: leaf[row], moved))
 
 
 def aggregate(
@@ -168,20 +220,23 @@ def aggregate(
 ) -> State:
     """Responders' replies reach the server, and their memories move."""
 
-    def one_seed(seed: Array, state: State, ids: Array, answered: Array, work: Work) -> State:
+    def one_seed(seed: Array, state: State, all_weights: Array, ids: Array, answered: Array, work: Work) -> State:
         def keep(memory: Array, new: Array) -> Array:
             moved = answered.reshape(-1, *[1] * (new.ndim - 1))
             return memory.at[ids].set(jnp.where(moved, new, memory[ids]), unique_indices=True)
 
-        weights = inputs.holdings.weights
         key = round_key(seed, t, Purpose.SERVER)
         sends = setting.algorithm.client.sends
-        replies = Replies(work.reply, ids, answered, weights[ids], weights, key, sends)
-        server, theta = setting.algorithm.server.step(state.server, state.theta, replies, rate)
+        replies = Replies(work.reply, ids, answered, weights[ids], all_weights, key, sends)
+        with products_in("float32"):
+            server, theta = setting.algorithm.server.step(state.server, state.theta, replies, rate)
         _shaped(theta, state.theta.shape, f"the server of {setting.algorithm.name!r}", "number a parameter")
         return State(theta, jax.tree.map(keep, state.clients, work.memory), server)
 
-    return jax.vmap(one_seed)(inputs.seeds, state, ids, answered, work)
+    weights = inputs.holdings.weights
+    # One row of weights a seed: a product of one row with all seeds' tables would first turn a copy of them around.
+    each = jnp.broadcast_to(weights, (ids.shape[0], *weights.shape))
+    return jax.vmap(one_seed)(inputs.seeds, state, each, ids, answered, work)
 
 
 def diagnose(
@@ -189,13 +244,15 @@ def diagnose(
 ) -> Diagnosis:
     """What the theory looks at in this round, before its update."""
     one_gradient = setting._replace(algorithm=replace(setting.algorithm, client=ONE_GRADIENT))
-    gradients = train(one_gradient, inputs, state, t, rate, ids, jnp.ones(ids.shape, bool)).reply
+    [all_train] = train([one_gradient], [inputs], [state], t, [Call(ids, jnp.ones(ids.shape, bool))])
+    gradients = all_train.reply
 
     def one_seed(gradients: Array, replies: Array, answered: Array, ids: Array) -> tuple[Array, Array | None]:
         weights = inputs.holdings.weights[ids]
         return errors_of(setting.algorithm.client, gradients, replies, answered, weights, rate)
 
-    bias, inconsistency = jax.vmap(one_seed)(gradients, work.reply, answered, ids)
+    with products_in("float32"):
+        bias, inconsistency = jax.vmap(one_seed)(gradients, work.reply, answered, ids)
     distance = None if inputs.optimum is None else jnp.square(state.theta - inputs.optimum).sum(1)
     slope = jnp.linalg.norm(full_gradients(setting, inputs, state.theta), axis=1)
     return Diagnosis(slope, distance, bias, inconsistency)

@@ -237,8 +237,9 @@ def play(
     every_run = jax.vmap(jax.vmap(one_run, (None, None, 0)), (0, None, None))
     stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *instances)
     rates = jnp.asarray(curve(algorithm.rate, max(rounds, 1)))
-    program = jax.jit(devices.on_each(every_run, devices.mesh_for(1)))
-    return np.asarray(program(stacked, rates, jnp.asarray(seeds, jnp.uint32)))
+    mesh = devices.mesh_for(1)
+    program = jax.jit(devices.on_each(every_run, mesh))
+    return np.asarray(program(*devices.everywhere((stacked, rates, np.asarray(seeds, np.uint32)), mesh)))
 
 
 def _for_one_seed(memory: Memory) -> Memory:
