@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
 
@@ -15,13 +16,16 @@ from typer.testing import CliRunner
 
 import noshow as ns
 from noshow import cli
+from noshow.clock import Clock
 from noshow.display import PlainLines
+from noshow.engine import Simulation
 from noshow.paper import costs, experiments, figures
-from noshow.paper.driver import Bench, Clock, run_missing
+from noshow.paper.driver import run_missing
 from noshow.paper.experiments import EXPERIMENTS, Experiment, find
 from noshow.paper.results import Results
-from noshow.spec import Spec, realise
+from noshow.spec import Spec, realise, validate
 from noshow.spec_file import load
+from noshow.workbench import Bench
 
 TWO = SMALL + '\n[[algorithms]]\nname = "gm"\nrate = 0.1\nrounds = 7\nevaluate_every = 2\n'
 
@@ -110,22 +114,56 @@ def test_an_unknown_experiment_is_told() -> None:
 
 def test_a_driver_that_is_stopped_often_ends_where_an_undisturbed_one_does(spec: Spec, tmp_path: Path) -> None:
     whole = Results(tmp_path / "whole", spec)
-    assert run_missing(spec, whole, Bench(), silent(), Clock(None))
+    assert run_missing({"": whole}, Bench(), silent(), Clock(None))
     calls = 0
     stopped = Results(tmp_path / "stopped", spec)
-    while not run_missing(spec, stopped, Bench(), silent(), Countdown(3)):
+    while not run_missing({"": stopped}, Bench(), silent(), Countdown(3)):
         calls += 1
         assert calls < 30
         stopped = Results(tmp_path / "stopped", spec)
     assert calls > 2
     for name in ("metrics.parquet", "rounds.parquet"):
         assert pq.read_table(tmp_path / "whole" / name).equals(pq.read_table(tmp_path / "stopped" / name))
-    assert not list((tmp_path / "stopped" / "unfinished").iterdir())
+    assert not (tmp_path / "stopped" / "unfinished").exists()
+
+
+def test_an_accelerator_plays_cells_side_by_side(spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cells of FedAvg and its variant, which share their client, are one group, also when stopped often."""
+    tables = [{"name": name, "rate": 0.05, "steps": 2} for name in ("fedavg", "fedavg_variant")]
+    own = {"algorithms": tables, "adversary": {"name": "largest_reply"}}
+    cells = {f"K{k}": validate(spec.model_dump(exclude_none=True) | own | {"sampled": k}) for k in (3, 4)}
+
+    def run(folder: str, clock: Callable[[], Clock]) -> dict[str, Results]:
+        while not run_missing(
+            found := {cell: Results(tmp_path / folder / cell, one) for cell, one in cells.items()},
+            Bench(),
+            silent(),
+            clock(),
+        ):
+            continue
+        return found
+
+    alone = run("alone", Clock)
+    groups: list[int] = []
+    together = Simulation.side_by_side
+    monkeypatch.setattr("noshow.devices.on_cpu", lambda: False)
+    monkeypatch.setattr("noshow.paper.driver.on_cpu", lambda: False)
+    monkeypatch.setattr(
+        Simulation, "side_by_side", lambda *parts, **rest: groups.append(len(parts[2])) or together(*parts, **rest)
+    )
+    beside = run("beside", lambda: Countdown(4))
+    assert set(groups) == {4}
+    assert len(groups) > 1
+    for cell, results in beside.items():
+        for label, curves in results.curves().items():
+            single = alone[cell].curves()[label]
+            np.testing.assert_array_equal(curves.responders, single.responders)
+            np.testing.assert_allclose(curves.scores.train_loss, single.scores.train_loss, rtol=2e-5)
 
 
 def test_results_are_the_history(spec: Spec, tmp_path: Path) -> None:
     results = Results(tmp_path / "results", spec)
-    run_missing(spec, results, Bench(), silent(), Clock(None))
+    run_missing({"": results}, Bench(), silent(), Clock(None))
     curves = Results(tmp_path / "results", spec).curves()
     assert list(curves) == ["fedavg", "gm"]
     parts = realise(spec)
@@ -149,17 +187,9 @@ def test_results_are_the_history(spec: Spec, tmp_path: Path) -> None:
 
 
 def test_results_of_another_spec_are_told(spec: Spec, tmp_path: Path) -> None:
-    run_missing(spec, Results(tmp_path / "results", spec), Bench(), silent(), Clock(None))
+    run_missing({"": Results(tmp_path / "results", spec)}, Bench(), silent(), Clock(None))
     with pytest.raises(ns.NoshowError, match=r"holds another run \(rounds differ\)"):
         Results(tmp_path / "results", spec.model_copy(update={"rounds": 13}))
-
-
-@pytest.mark.parametrize("content", [b"", b"PK nothing"])
-def test_a_damaged_unfinished_run_is_told(spec: Spec, tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "unfinished").mkdir()
-    (tmp_path / "unfinished" / "gm.npz").write_bytes(content)
-    with pytest.raises(ns.NoshowError, match=r"gm\.npz is damaged"):
-        Results(tmp_path, spec).put_aside_before("gm")
 
 
 def test_the_bench_builds_equal_parts_once(spec: Spec) -> None:

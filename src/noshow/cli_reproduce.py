@@ -9,12 +9,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from noshow.cli_flags import Cores, Device, start_on
 from noshow.errors import NoshowError, require
 from noshow.interrupt import asked_to_stop, told_when_stopped
 
 if TYPE_CHECKING:
-    from noshow.paper.driver import Bench, Clock
+    from noshow.clock import Clock
     from noshow.paper.experiments import Experiment
+    from noshow.workbench import Bench
 
 
 def reproduce(
@@ -30,11 +32,15 @@ def reproduce(
     ] = None,
     claims: Annotated[bool, typer.Option("--claims", help="Hold the results against the paper's claims.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where results and figures go.")] = Path("results"),
+    device: Device = None,
+    cores: Cores = None,
 ) -> None:
     """Run what is missing of the paper's experiments and draw their figures."""
-    from noshow.paper.driver import Bench, Clock
+    from noshow.clock import Clock
     from noshow.paper.experiments import SETTINGS, find
+    from noshow.workbench import Bench
 
+    start_on(device, cores)
     require(setting in (*SETTINGS, "both"), f"setting is {setting!r}: give 'written', 'published' or 'both'")
     chosen = SETTINGS if setting == "both" else (setting,)
     whole = _numbers(seeds)
@@ -84,16 +90,17 @@ def _experiment(
     from noshow.paper.driver import run_missing
     from noshow.paper.results import Results
 
-    complete = True
-    for cell, spec in experiment.specs(setting, scale, seeds).items():
-        results = Results(folder_of(out, experiment.name, setting, scale, cell), spec)
-        console.print(f"{experiment.name} {cell} ({setting}): {len(results.finished)} of {len(spec.labels)} there")
-        with (
-            told_when_stopped("stopped at once; finished algorithms are kept, and the same command goes on from there"),
-            asked_to_stop(clock.stop, "putting the run aside; once more to stop at once"),
-            display_for(console) as display,
-        ):
-            complete = run_missing(spec, results, bench, display, clock) and complete
+    specs = experiment.specs(setting, scale, seeds)
+    cells = {cell: Results(folder_of(out, experiment.name, setting, scale, cell), spec) for cell, spec in specs.items()}
+    for cell, results in cells.items():
+        there = f"{len(results.finished)} of {len(results.spec.labels)} there"
+        console.print(f"{experiment.name} {cell} ({setting}): {there}")
+    with (
+        told_when_stopped("stopped at once; finished algorithms are kept, and the same command goes on from there"),
+        asked_to_stop(clock.stop, "putting the run aside; once more to stop at once"),
+        display_for(console) as display,
+    ):
+        complete = run_missing(cells, bench, display, clock)
     if clock.stopped:
         console.print(f"{experiment.name} ({setting}): stopped; the same command goes on from here")
         raise typer.Exit(130)

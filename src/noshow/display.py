@@ -60,6 +60,9 @@ class LiveBars:
         if seen_before:
             self._progress.console.print(f"[green]✓[/] {history.algorithm:<16} finished before: not run again")
 
+    def note(self, sentence: str) -> None:
+        self._progress.console.print(sentence, markup=False, highlight=False)
+
 
 class PlainLines:
     """One line when an algorithm starts and one when it is done."""
@@ -88,6 +91,9 @@ class PlainLines:
         last = Metrics(*(column[:, -1] for column in history.scores))
         how = "finished before, not run again" if seen_before else f"done in {history.seconds:.1f} s"
         self._console.print(f"{history.algorithm}: {how}, {_now(last)}")
+
+    def note(self, sentence: str) -> None:
+        self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def display_for(console: Console) -> LiveBars | PlainLines:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from noshow.engine import prepare, simulate
+from noshow.checkpoint import SECONDS_BETWEEN, Checkpoints, Found, play
+from noshow.clock import Clock
+from noshow.engine import Simulation, prepare
 from noshow.evaluate import Metrics
 from noshow.figure import compare
+from noshow.files import write_whole
+from noshow.footprint import check as check_memory
 from noshow.history import History
+from noshow.lock import alone_in
+from noshow.progress import Progress
 from noshow.spec import PAPER, Experiment, Spec, realise
 from noshow.store import RunFolder
 
@@ -28,41 +35,143 @@ class Display(Protocol):
     def finish(self, history: History, seen_before: bool) -> None:
         """An algorithm's results are in the folder."""
 
+    def note(self, sentence: str) -> None:
+        """Something worth knowing has happened."""
 
-def run(spec: Spec, folder: RunFolder, display: Display, again: bool = False) -> list[History]:
-    """All histories of the experiment; only what is missing in the folder is run, or, `again`, everything anew."""
-    histories = {} if again else {label: folder.load(label) for label in folder.finished}
-    missing = [label for label in spec.labels if label not in histories]
-    for history in histories.values():
-        display.finish(history, seen_before=True)
-    if missing:
+
+def run(
+    spec: Spec,
+    folder: RunFolder,
+    display: Display,
+    again: bool = False,
+    clock: Clock | None = None,
+    memory: int | None = None,
+) -> list[History] | None:
+    """All histories of the experiment; only what is missing in the folder is run, or, `again`, everything anew.
+
+    An algorithm that was put aside is taken up again. `None` if time was up before the end; the folder then holds
+    what is needed to go on. Nothing is begun that cannot fit into `memory` bytes, or into what is free.
+    """
+    unfinished = again or len(folder.finished) < len(spec.labels)
+
+    def build(spec: Spec) -> Experiment:
         experiment = realise(spec)
-        folder.begin(anew=again)
-        adversary = folder.keeping(experiment.adversary)
-        with display.preparing(adversary.name):
-            prepare(adversary, experiment.federation, experiment.model, spec.seeds)
-        experiment = experiment._replace(adversary=adversary)
-        for label in missing:
-            histories[label] = _run_one(spec, experiment, label, display)
-            folder.save(histories[label])
-            display.finish(histories[label], seen_before=False)
-    ordered = [histories[label] for label in spec.labels]
-    if missing or not (folder.path / "figure.png").exists():
-        compare(ordered, title_of(spec)).savefig(folder.path / "figure.png", dpi=150)
-    return ordered
+        missing = [label for label in spec.labels if again or label not in folder.finished]
+        for sentence in check_memory(spec, experiment, missing, memory):
+            display.note(sentence)
+        return experiment
+
+    histories = complete(spec, folder, display, again, clock, build=build)
+    if histories is not None and (unfinished or not (folder.path / "figure.png").exists()):
+        figure = compare(histories, title_of(spec))
+        write_whole(folder.path / "figure.png", lambda part: figure.savefig(part, dpi=150, format="png"))
+    return histories
 
 
-def _run_one(spec: Spec, experiment: Experiment, label: str, display: Display) -> History:
-    algorithm = experiment.algorithms[spec.labels.index(label)]
-    display.begin(label, spec.length(label)[0])
-    return simulate(
+def complete(
+    spec: Spec,
+    folder: RunFolder,
+    display: Display,
+    again: bool = False,
+    clock: Clock | None = None,
+    seconds_between: float = SECONDS_BETWEEN,
+    build: Callable[[Spec], Experiment] = realise,
+) -> list[History] | None:
+    """As `run`, without the figure; `seconds_between` are those between two checkpoints, `build` makes the parts."""
+    histories: dict[str, History] = {}
+    if again or len(folder.finished) < len(spec.labels):
+        experiment = build(spec)
+        with alone_in(folder.path):
+            folder.begin(anew=again)
+            _load_finished(histories, [] if again else folder.finished, folder, display)
+            work = Work(spec, folder, experiment, display, clock or Clock(), seconds_between)
+            if not _run_missing(histories, work):
+                return None
+    else:
+        _load_finished(histories, spec.labels, folder, display)
+    return [histories[label] for label in spec.labels]
+
+
+class Work(NamedTuple):
+    """What all algorithms of one run share."""
+
+    spec: Spec
+    folder: RunFolder
+    experiment: Experiment
+    display: Display
+    clock: Clock
+    seconds_between: float
+
+
+def _load_finished(histories: dict[str, History], labels: list[str], folder: RunFolder, display: Display) -> None:
+    for label in labels:
+        histories[label] = folder.load(label)
+        display.finish(histories[label], seen_before=True)
+
+
+def _run_missing(histories: dict[str, History], work: Work) -> bool:
+    """Add the histories that are missing, one algorithm after the other; whether time sufficed."""
+    spec, experiment = work.spec, work.experiment
+    progress = Progress(work.folder.path)
+    adversary = work.folder.keeping(experiment.adversary)
+    with work.display.preparing(adversary.name):
+        prepare(adversary, experiment.federation, experiment.model, spec.seeds, spec.precision)
+    work = work._replace(experiment=experiment._replace(adversary=adversary))
+    for label in spec.labels:
+        if label not in histories:
+            history = None if work.clock.up else _run_one(label, work, progress)
+            if history is None:
+                return False
+            histories[label] = history
+    return True
+
+
+def _run_one(label: str, work: Work, progress: Progress) -> History | None:
+    kept = work.folder.checkpoints(label)
+    run = taken_up(work.spec, work.experiment, label, kept, work.display)
+    progress.begin(label, run.t, work.spec.length(label)[0])
+
+    def watch(_: int, evaluated: bool) -> None:
+        progress.reach(run.t)
+        if evaluated:
+            work.display.evaluated(label, run.t, run.latest)
+
+    done = play([run], [kept], work.clock, watch, work.seconds_between)
+    progress.write()
+    if not done:
+        return None
+    history = run.history()
+    work.folder.save(history)
+    kept.forget()
+    work.display.finish(history, seen_before=False)
+    return history
+
+
+def taken_up(
+    spec: Spec, experiment: Experiment, label: str, kept: Checkpoints, display: Display, name: str | None = None
+) -> Simulation:
+    """The run of one algorithm, from where it was put aside, or from the start; the display calls it by its name."""
+    rounds, name = spec.length(label)[0], name or label
+    display.begin(name, rounds)
+    run = Simulation(
         experiment.federation,
         experiment.model,
-        algorithm,
+        experiment.algorithms[spec.labels.index(label)],
         experiment.adversary,
         **spec.run_settings(label),
-        watch=lambda t, metrics: display.evaluated(label, t, metrics),
     )
+    go_on(run, kept.newest(), name, rounds, display)
+    return run
+
+
+def go_on(run: Simulation, found: Found, name: str, rounds: int, display: Display) -> None:
+    """Take the run up where it was put aside, if it was, and show where it is."""
+    if found.note is not None:
+        display.note(found.note)
+    if found.snapshot is not None:
+        run.resume(found.snapshot)
+        display.note(f"{name} goes on after {run.t} of {rounds} rounds")
+    display.evaluated(name, run.t, run.latest)
 
 
 def title_of(spec: Spec) -> str:

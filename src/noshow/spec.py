@@ -17,11 +17,21 @@ from noshow.diagnostics import Diagnose
 from noshow.errors import NoshowError, nearest, require
 from noshow.federation import Batches, Federation
 from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve, typed
+from noshow.precision import Precision
 from noshow.rates import curve
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 NAME_RULE = "use up to 100 letters, digits and . _ + - only"
-FILES_OF_A_RUN = ("spec.toml", "about.json", "adversary.npz", "figure.png", "bounds.png")
+FILES_OF_A_RUN = (
+    "spec.toml",
+    "about.json",
+    "adversary.npz",
+    "figure.png",
+    "bounds.png",
+    "unfinished",
+    "progress.json",
+    "lock",
+)
 """Names in a run folder that no algorithm may take for its own."""
 WRITTEN = "written"
 PAPER = "paper"
@@ -50,6 +60,7 @@ class Spec(BaseModel):
     evaluate_every: Annotated[int, Field(ge=1)] = 15
     evaluate_on: Annotated[int, Field(ge=1)] | None = None
     diagnose: bool = False
+    precision: Precision | None = None
     data: dict[str, Any]
     model: dict[str, Any]
     adversary: dict[str, Any] = {"name": "nobody"}
@@ -62,7 +73,9 @@ class Spec(BaseModel):
     @property
     def digest(self) -> str:
         """Eight letters that differ when the experiment does."""
-        settings = self.model_dump(exclude={"description"})
+        # What nobody asked for is left out, as from before there was such a setting: folders keep their names.
+        unasked = {"precision"} if self.precision is None else set()
+        settings = self.model_dump(exclude={"description", *unasked})
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
@@ -86,6 +99,7 @@ class Spec(BaseModel):
             "evaluate_every": evaluate_every,
             "evaluate_on": self.evaluate_on,
             "diagnose": Diagnose() if self.diagnose else None,
+            "precision": self.precision,
         }
 
 
@@ -127,7 +141,7 @@ def realise(spec: Spec) -> Experiment:
         build(ALGORITHMS, _without_own(settings), f"algorithms.{label}").renamed(label)
         for label, settings in zip(spec.labels, spec.algorithms, strict=True)
     ]
-    adversary = build(ADVERSARIES, _with_rehearsals(spec.adversary, spec.algorithms), "adversary")
+    adversary = build(ADVERSARIES, with_rehearsals(spec.adversary, spec.algorithms), "adversary")
     for algorithm in chosen:
         rounds, every = spec.length(algorithm.name)
         check(federation, model, adversary, spec.sampled, rounds, spec.epsilon, spec.seeds, every, spec.evaluate_on)
@@ -186,14 +200,14 @@ def _resolve_algorithms(tables: Sequence[Settings]) -> list[dict[str, Any]]:
 
 def _resolve_adversary(settings: Settings, algorithms: Sequence[Settings]) -> dict[str, Any]:
     """The adversary's settings, less the rehearsals it takes from the experiment: those follow its algorithms."""
-    resolved = resolve(ADVERSARIES, _with_rehearsals(settings, algorithms), "adversary")
+    resolved = resolve(ADVERSARIES, with_rehearsals(settings, algorithms), "adversary")
     return {key: value for key, value in resolved.items() if key in settings or key not in REHEARSED}
 
 
 REHEARSED = ("fedavg", "cclip")
 
 
-def _with_rehearsals(settings: Settings, algorithms: Sequence[Settings]) -> dict[str, Any]:
+def with_rehearsals(settings: Settings, algorithms: Sequence[Settings]) -> dict[str, Any]:
     """Shadow rehearses with the experiment's own FedAvg and cclip unless given others."""
     filled = dict(settings)
     if filled.get("name") == "shadow":

@@ -26,19 +26,41 @@ def load(source: str, assignments: Iterable[str] = (), setting: str | None = Non
         >>> spec.rounds, spec.algorithms[1]["beta"], spec.data["clients"]
         (60, 5.0, 50)
     """
+    return load_with(source, map(assignment, assignments), setting, scale)
+
+
+def load_with(
+    source: str, changes: Iterable[tuple[str, Any]], setting: str | None = None, scale: str | None = None
+) -> Spec:
+    """As `load`, with changes as pairs of a key and its value.
+
+    Example:
+        >>> load_with("synthetic-0.9", [("algorithms", ["mifa"]), ("adversary", {"name": "nobody"})]).labels
+        ['mifa']
+    """
     raw = read(source)
     _choose(raw, source, "setting", setting, WRITTEN)
     _choose(raw, source, "scale", scale, PAPER)
-    for text in assignments:
-        key, equals, value = text.partition("=")
-        key = key.strip()
-        require(equals == "=" and key != "", f"--set {text}: write it as key=value, such as rounds=60")
-        require(key not in CHOICES, f"--set {text}: choose it with --{key}, which changes its values too")
-        assign(raw, key, _literal(value.strip()))
+    for key, value in changes:
+        assign(raw, key, value)
     return validate(raw)
 
 
 CHOICES = ("setting", "scale")
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """The key and the value in `key=value`.
+
+    Example:
+        >>> assignment("data.clients = 50")
+        ('data.clients', 50)
+    """
+    key, equals, value = text.partition("=")
+    key = key.strip()
+    require(equals == "=" and key != "", f"--set {text}: write it as key=value, such as rounds=60")
+    require(key not in CHOICES, f"--set {text}: choose it with --{key}, which changes its values too")
+    return key, _literal(value.strip())
 
 
 def _choose(raw: dict[str, Any], source: str, choice: str, wanted: str | None, usual: str) -> None:
@@ -88,9 +110,17 @@ def read(source: str) -> dict[str, Any]:
 
 
 def assign(raw: dict[str, Any], key: str, value: Any) -> None:
-    """Set `rounds`, `data.clients`, `algorithms.fedavg.rate`, or a setting of every algorithm that has it."""
+    """Set `rounds`, `data.clients`, `algorithms.fedavg.rate`, or a setting of every algorithm that has it.
+
+    `algorithms` as a list of names leaves only those.
+    """
     if "." in key:
         _assign_inside(raw, key, value)
+    elif key == "algorithms" and isinstance(value, list) and all(isinstance(label, str) for label in value):
+        named = {label_of(table): table for table in _algorithm_tables(raw)}
+        for label in value:
+            require(label in named, f"algorithms: there is no algorithm {label!r} here: {nearest(label, named)}")
+        raw[key] = [named[label] for label in value]
     elif key in Spec.model_fields:
         raw[key] = value
     else:

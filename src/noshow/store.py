@@ -10,6 +10,9 @@
     RUN/ALGORITHM/random_iterate.npz  theta_R, likewise
     RUN/ALGORITHM/result.json       seeds, seconds
     RUN/figure.png                  the curves
+    RUN/unfinished/ALGORITHM.npz    the newest checkpoint of an algorithm in progress; `.before`, the one before it
+    RUN/progress.json               how far the run is, and which processes have worked on it
+    RUN/lock                        held by the process at work
 
 An algorithm's folder appears whole or not at all: it is written under another name and renamed.
 """
@@ -34,6 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from noshow.checkpoint import Checkpoints
 from noshow.contracts import Adversary, Key, Memory, Model, Params
 from noshow.diagnostics import Diagnosis, Diagnostics
 from noshow.errors import NoshowError, require
@@ -41,7 +45,9 @@ from noshow.evaluate import Metrics
 from noshow.federation import Federation
 from noshow.files import write_whole
 from noshow.history import History, RollCall
-from noshow.spec import Spec, validate
+from noshow.lock import LOCK
+from noshow.progress import PROGRESS
+from noshow.spec import FILES_OF_A_RUN, Spec, validate
 from noshow.version import __version__
 
 RUNS = Path("runs")
@@ -54,10 +60,15 @@ class RunFolder:
         self.path = path
         self.spec = spec
 
+    @staticmethod
+    def place(spec: Spec) -> Path:
+        """Where this experiment belongs, if the user chooses no other place."""
+        return RUNS / f"{spec.name}-{spec.digest}"
+
     @classmethod
     def of(cls, spec: Spec, out: Path | None = None) -> RunFolder:
         """The folder where this experiment belongs; raises if another experiment lives there."""
-        path = out or RUNS / f"{spec.name}-{spec.digest}"
+        path = out or cls.place(spec)
         if (path / "spec.toml").exists() and (path / "about.json").exists():
             there = cls.open(path).spec
             different = [
@@ -66,7 +77,7 @@ class RunFolder:
             require(not different, f"{path} holds another run ({', '.join(different)} differ): choose another --out")
         elif path.exists():
             require(
-                path.is_dir() and not any(path.iterdir()),
+                path.is_dir() and all(map(_left_by_a_start, path.iterdir())),
                 f"{path} is there already and is no run folder: choose another --out",
             )
         return cls(path, spec)
@@ -85,10 +96,18 @@ class RunFolder:
     def begin(self, anew: bool = False) -> None:
         """Make the folder, if it is not there, and write down what will run on what.
 
-        `anew` starts over; earlier results stay until theirs replace them.
+        `anew` starts over; earlier results stay until theirs replace them. Only for the process that is `alone_in`
+        the folder: what a killed one left half written is swept away.
         """
+        parts = (*(f".{label}-" for label in self.spec.labels), *(f".{file}." for file in FILES_OF_A_RUN))
+        for left in self.path.glob(".*"):
+            if left.name.startswith(parts):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
         if anew:
-            (self.path / "adversary.npz").unlink(missing_ok=True)
+            for file in ("adversary.npz", PROGRESS):
+                (self.path / file).unlink(missing_ok=True)
+        for label in self.spec.labels if anew else self.finished:
+            self.checkpoints(label).forget()
         if anew or not (self.path / "spec.toml").exists():
             facts = json.dumps(about(), indent=2) + "\n"
             write_whole(self.path / "about.json", lambda part: part.write_text(facts, "utf-8"))
@@ -106,6 +125,10 @@ class RunFolder:
     def finished(self) -> list[str]:
         """The algorithms whose results are here, in the spec's order."""
         return [label for label in self.spec.labels if (self.path / label / "result.json").is_file()]
+
+    def checkpoints(self, label: str) -> Checkpoints:
+        """Where an algorithm in progress is kept."""
+        return Checkpoints(self.path / "unfinished" / f"{label}.npz")
 
     def save(self, history: History) -> None:
         """Keep an algorithm's results, whole; only its own earlier results may make way."""
@@ -168,6 +191,11 @@ class RunFolder:
             return state
 
         return adversary._replace(init=init)
+
+
+def _left_by_a_start(path: Path) -> bool:
+    """Whether a run that was killed while it made its folder may have left this file."""
+    return path.name in (LOCK, "about.json") or path.name.startswith((".about.json.", ".spec.toml."))
 
 
 def about() -> dict[str, Any]:

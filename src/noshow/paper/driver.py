@@ -2,89 +2,120 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from noshow.engine import Simulation
+from noshow.checkpoint import Found, play
+from noshow.clock import Clock
+from noshow.contracts import Algorithm
+from noshow.devices import on_cpu
+from noshow.engine import Entry, Simulation
+from noshow.groups import side_by_side
 from noshow.paper.results import Results
-from noshow.run import Display
-from noshow.spec import Experiment, Spec, realise
+from noshow.run import Display, go_on, taken_up
+from noshow.spec import Experiment
+from noshow.workbench import Bench
 
 
-class Clock:
-    """Says when time is up.
+class Job(NamedTuple):
+    """An algorithm of a cell that is to run, and where it was put aside before."""
 
-    Example:
-        >>> Clock(None).up, Clock(0.0).up
-        (False, True)
-    """
-
-    def __init__(self, minutes: float | None) -> None:
-        self._end = None if minutes is None else time.monotonic() + 60 * minutes
-        self.stopped = False
+    cell: str
+    label: str
+    results: Results
+    experiment: Experiment
+    found: Found
 
     @property
-    def up(self) -> bool:
-        """Whether the limit has passed, or somebody has stopped it."""
-        return self.stopped or (self._end is not None and time.monotonic() >= self._end)
+    def name(self) -> str:
+        """What the display calls it."""
+        return f"{self.cell} {self.label}".strip()
 
-    def stop(self) -> None:
-        """Time is up now."""
-        self.stopped = True
-
-
-class Bench:
-    """Builds specs' parts, each once: runs that share their data or adversary share what was prepared for them."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
-    def realise(self, spec: Spec) -> Experiment:
-        """The spec's parts; equal data, models and adversaries are the same objects as before."""
-        built = realise(spec)
-        adversary = {"adversary": spec.adversary, "algorithms": spec.algorithms}
-        return built._replace(
-            federation=self._once({"data": spec.data}, lambda: built.federation),
-            model=self._once({"model": spec.model}, lambda: built.model),
-            adversary=self._once(adversary, lambda: built.adversary),
-        )
-
-    def _once(self, settings: dict[str, Any], make: Callable[[], Any]) -> Any:
-        return self._made.setdefault(json.dumps(settings, sort_keys=True), make())
+    @property
+    def algorithm(self) -> Algorithm:
+        """What it runs."""
+        return self.experiment.algorithms[self.results.spec.labels.index(self.label)]
 
 
-def run_missing(spec: Spec, results: Results, bench: Bench, display: Display, clock: Clock) -> bool:
-    """Run the algorithms whose results are missing; whether all are there now.
+def run_missing(cells: Mapping[str, Results], bench: Bench, display: Display, clock: Clock) -> bool:
+    """Run the algorithms whose results are missing, cell by cell; whether all are there now.
 
-    When time is up, the chunk in progress is finished, the run put aside, and nothing new begun.
+    An accelerator plays those side by side whose clients compute alike. When time is up, the chunk in progress is
+    finished, what runs is put aside, and nothing new begun.
     """
-    missing = [label for label in spec.labels if label not in results.finished]
-    if not missing or clock.up:
-        return not missing
-    experiment = bench.realise(spec)
-    return all(not clock.up and _run_one(spec, experiment, label, results, display, clock) for label in missing)
+    return all(not clock.up and _run(group, display, clock) for group in _groups(_missing(cells, bench)))
 
 
-def _run_one(spec: Spec, experiment: Experiment, label: str, results: Results, display: Display, clock: Clock) -> bool:
-    display.begin(label, spec.length(label)[0])
-    run = Simulation(
-        experiment.federation,
-        experiment.model,
-        experiment.algorithms[spec.labels.index(label)],
-        experiment.adversary,
-        **spec.run_settings(label),
-    )
-    if (before := results.put_aside_before(label)) is not None:
-        run.resume(before)
-    while not run.done and not clock.up:
-        if run.advance():
-            display.evaluated(label, run.t, run.latest)
-    if not run.done:
-        results.put_aside(label, run.snapshot())
+def _missing(cells: Mapping[str, Results], bench: Bench) -> list[Job]:
+    jobs = []
+    for cell, results in cells.items():
+        missing = [label for label in results.spec.labels if label not in results.finished]
+        experiment = bench.realise(results.spec) if missing else None
+        for label in missing:
+            assert experiment is not None
+            jobs.append(Job(cell, label, results, experiment, results.checkpoints(label).newest()))
+    return jobs
+
+
+def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
+    if on_cpu():  # one client after the other in any case
+        return [[job] for job in jobs]
+
+    def alike(job: Job) -> Hashable:
+        spec, (federation, model, _, _) = job.results.spec, job.experiment
+        played = 0 if job.found.snapshot is None else job.found.snapshot.t
+        shared = (*spec.length(job.label), tuple(spec.seeds), spec.evaluate_on, spec.precision)
+        if spec.diagnose:  # every round of such a run has more to do: it is played alone
+            return job.name
+        return id(federation), id(model), id(job.algorithm.client), shared, played
+
+    def examples(job: Job) -> int:
+        spec = job.results.spec
+        return len(spec.seeds) * spec.sampled * int(job.experiment.federation.sizes.max())
+
+    return side_by_side(jobs, alike, examples)
+
+
+def _run(group: Sequence[Job], display: Display, clock: Clock) -> bool:
+    runs = _taken_up(group, display)
+    kept = [job.results.checkpoints(job.label) for job in group]
+
+    def watch(number: int, evaluated: bool) -> None:
+        if evaluated:
+            display.evaluated(group[number].name, runs[number].t, runs[number].latest)
+
+    if not play(runs, kept, clock, watch):
         return False
-    history = run.history()
-    results.add(history)
-    display.finish(history, seen_before=False)
+    for job, run in zip(group, runs, strict=True):
+        history = run.history()
+        job.results.add(history)
+        display.finish(replace(history, algorithm=job.name), seen_before=False)
     return True
+
+
+def _taken_up(group: Sequence[Job], display: Display) -> list[Simulation]:
+    first = group[0]
+    if len(group) == 1:
+        kept = first.results.checkpoints(first.label)
+        return [taken_up(first.results.spec, first.experiment, first.label, kept, display, first.name)]
+    spec, (federation, model, _, _) = first.results.spec, first.experiment
+    rounds, every = spec.length(first.label)
+    for job in group:
+        display.begin(job.name, rounds)
+    runs = Simulation.side_by_side(
+        federation,
+        model,
+        [
+            Entry(job.algorithm, job.results.spec.sampled, job.experiment.adversary, job.results.spec.epsilon)
+            for job in group
+        ],
+        rounds=rounds,
+        seeds=spec.seeds,
+        evaluate_every=every,
+        evaluate_on=spec.evaluate_on,
+        precision=spec.precision,
+    )
+    for job, run in zip(group, runs, strict=True):
+        go_on(run, job.found, job.name, rounds, display)
+    return runs

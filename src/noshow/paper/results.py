@@ -15,7 +15,6 @@ import json
 import os
 import subprocess
 import tomllib
-import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noshow.engine import Snapshot
+from noshow.checkpoint import Checkpoints
 from noshow.errors import NoshowError, require
 from noshow.evaluate import Metrics
 from noshow.files import write_whole
@@ -77,7 +76,7 @@ class Results:
         facts = about() | {"commit": self._commit, "seconds": round(history.seconds, 1)}
         done = self._about() | {history.algorithm: facts}
         write_whole(self.path / "about.json", lambda part: part.write_text(json.dumps(done, indent=1) + "\n", "utf-8"))
-        self._aside(history.algorithm).unlink(missing_ok=True)
+        self.checkpoints(history.algorithm).forget()
 
     def curves(self) -> dict[str, Curves]:
         """The curves of all finished algorithms, by label."""
@@ -86,42 +85,9 @@ class Results:
         metrics, rounds = pq.read_table(self.path / EVALUATIONS), pq.read_table(self.path / ROUNDS)
         return {label: _curves(label, _only(metrics, label), _only(rounds, label)) for label in self.finished}
 
-    def put_aside(self, label: str, snapshot: Snapshot) -> None:
-        """Keep an unfinished run."""
-        file = self._aside(label)
-        one_array = ("t", "evaluated", "ids", "answered", "seconds")
-        plain = {key: np.asarray(getattr(snapshot, key)) for key in one_array}
-        arrays = plain | {f"scores.{key}": value for key, value in snapshot.scores._asdict().items()}
-        arrays |= {f"state.{place:03d}": leaf for place, leaf in enumerate(snapshot.state)}
-
-        def write(part: Path) -> None:
-            with part.open("wb") as stream:
-                np.savez(stream, allow_pickle=False, **arrays)
-
-        write_whole(file, write)
-
-    def put_aside_before(self, label: str) -> Snapshot | None:
-        """The run of this algorithm that was put aside, if there is one."""
-        file = self._aside(label)
-        if not file.is_file():
-            return None
-        try:
-            with np.load(file, allow_pickle=False) as arrays:
-                kept = {name: arrays[name] for name in arrays.files}
-            return Snapshot(
-                t=int(kept["t"]),
-                state=[kept[name] for name in sorted(kept) if name.startswith("state.")],
-                evaluated=kept["evaluated"],
-                scores=Metrics(*(kept[f"scores.{name}"] for name in Metrics._fields)),
-                ids=kept["ids"],
-                answered=kept["answered"],
-                seconds=float(kept["seconds"]),
-            )
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise NoshowError(f"{file} is damaged ({error}): remove it and run again") from None
-
-    def _aside(self, label: str) -> Path:
-        return self.path / "unfinished" / f"{label}.npz"
+    def checkpoints(self, label: str) -> Checkpoints:
+        """Where an unfinished run is kept."""
+        return Checkpoints(self.path / "unfinished" / f"{label}.npz")
 
     def _about(self) -> dict[str, Any]:
         file = self.path / "about.json"
