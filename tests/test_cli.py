@@ -19,6 +19,7 @@ import pytest
 from test_spec import SMALL
 
 import noshow as ns
+from noshow.progress import progress_of
 from noshow.store import RunFolder
 
 TWO = SMALL + '\n[[algorithms]]\nname = "gm"\nrate = 0.1\n'
@@ -229,18 +230,20 @@ def interruptible(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[st
 
 
 @pytest.mark.slow
-def test_an_interrupt_keeps_what_is_finished_and_says_so(home: Path, tmp_path: Path) -> None:
+def test_an_interrupt_puts_the_run_aside_and_says_so(home: Path, tmp_path: Path) -> None:
     shutil.copy(home / "small.toml", tmp_path)
     changes = ["--set", "rounds=2000000", "--set", "evaluate_every=2000000"]
     with interruptible(tmp_path, "run", "small.toml", "--out", "out", *changes) as running:
         deadline = time.monotonic() + 120
-        while not (tmp_path / "out" / "spec.toml").exists() and time.monotonic() < deadline:
+        while not progress_of(tmp_path / "out")["played"].get("fedavg") and time.monotonic() < deadline:
             time.sleep(0.2)
-        time.sleep(3)
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=120)
+        said, told = running.communicate(timeout=120)
     assert running.returncode == 130
-    assert told == "noshow: stopped; finished algorithms are kept, and the same command goes on from there\n"
+    assert told == "noshow: putting the run aside; once more to stop at once\n"
+    assert said.endswith("stopped; the same command goes on from here\n")
+    with np.load(tmp_path / "out" / "unfinished" / "fedavg.npz") as kept:
+        assert 0 < int(kept["t"]) < 2000000
 
 
 @pytest.mark.slow

@@ -8,16 +8,33 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from jax.errors import JaxRuntimeError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from noshow import distributed
+from noshow.cli_bench import bench
 from noshow.cli_bounds import bounds
 from noshow.cli_data import app as data_app
+from noshow.cli_doctor import doctor
+from noshow.cli_flags import (
+    Coordinator,
+    Cores,
+    Device,
+    Limit,
+    Process,
+    Processes,
+    Products,
+    bytes_of,
+    join_others,
+    start_on,
+)
 from noshow.cli_reproduce import reproduce
+from noshow.cli_sweep import sweep
 from noshow.devices import keep_compiled
 from noshow.errors import NoshowError
-from noshow.interrupt import told_when_stopped
+from noshow.interrupt import asked_to_stop, told_when_stopped
 from noshow.version import __version__
 
 app = typer.Typer(
@@ -30,7 +47,10 @@ app = typer.Typer(
 
 app.add_typer(data_app)
 app.command()(reproduce)
+app.command()(doctor)
 app.command()(bounds)
+app.command()(bench)
+app.command()(sweep)
 
 # What only one command needs is imported inside it, so that --help and --version answer sooner.
 
@@ -76,22 +96,39 @@ def run(
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME-… if left out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Run what is finished anew.")] = False,
+    device: Device = None,
+    cores: Cores = None,
+    precision: Products = None,
+    memory: Limit = None,
+    coordinator: Coordinator = None,
+    processes: Processes = None,
+    process: Process = None,
 ) -> None:
     """Run an experiment and print its table. What is finished already is not run again."""
     from noshow import spec_file
+    from noshow.clock import Clock
     from noshow.display import display_for, result_table
     from noshow.run import run as run_spec
     from noshow.store import RunFolder
 
-    changes = [*(assignments or []), *([f"seeds=[{seeds}]"] if seeds is not None else [])]
+    start_on(device, cores, lambda: join_others(coordinator, processes, process))
+    limit = None if memory is None else bytes_of(memory)
+    flags = {"seeds": None if seeds is None else f"[{seeds}]", "precision": precision}
+    changes = [*(assignments or []), *(f"{key}={value}" for key, value in flags.items() if value is not None)]
     spec = spec_file.load(source, changes, setting, scale)
-    folder = RunFolder.of(spec, out)
-    console = Console()
+    console = Console(quiet=not distributed.first())
+    clock = Clock()
     with (
-        told_when_stopped("stopped; finished algorithms are kept, and the same command goes on from there"),
+        distributed.mirrored(out or RunFolder.place(spec)) as place,
+        told_when_stopped("stopped at once; the same command goes on from the last checkpoint"),
+        asked_to_stop(clock.stop, "putting the run aside; once more to stop at once"),
         display_for(console) as display,
     ):
-        histories = run_spec(spec, folder, display, again)
+        folder = RunFolder.of(spec, place)
+        histories = run_spec(spec, folder, display, again, clock, limit)
+    if histories is None:
+        console.print(f"stopped; the same command {'starts over' if again else 'goes on from here'}")
+        raise typer.Exit(130)
     console.print(result_table(histories))
     console.print(
         f"run folder: {folder.path}\nfigure:     {folder.path / 'figure.png'}",
@@ -151,10 +188,15 @@ def main() -> None:
         _stop(str(error))
     except MemoryError:
         _stop("there is not enough memory for this experiment: make it smaller")
+    except JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        _stop("the device has not enough memory for this experiment: run fewer seeds at a time, or make it smaller")
     except OSError as error:
         _stop(f"{error.filename or 'a file'}: {error.strerror or error}")
 
 
 def _stop(sentence: str) -> NoReturn:
     print(f"noshow: {sentence}", file=sys.stderr)
+    distributed.leave_at_once(2)
     sys.exit(2)
