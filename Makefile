@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+BENCH := .venv-bench
+BENCHED := $(BENCH)/.installed
 
 .PHONY: run test lint format bench clean
 
@@ -22,11 +24,11 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(DEV)
-	$(BIN)/python benchmarks/synthetic_round.py
+bench: $(BENCHED)
+	$(BENCH)/bin/noshow bench --out runs/bench.md
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(BENCH) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "noshow needs Python 3.11 or newer: make PYTHON=python3.11 …")'
@@ -39,3 +41,10 @@ $(RUN): pyproject.toml | $(VENV)/bin/python
 $(DEV): pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(RUN) $@
+
+# ByzFL and ByzPy ask for versions of PyTorch's family that do not go together with it: they come without their wishes.
+$(BENCHED): pyproject.toml benchmarks/peers.txt benchmarks/peers-alone.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --requirement benchmarks/peers.txt --editable .
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement benchmarks/peers-alone.txt
+	touch $@

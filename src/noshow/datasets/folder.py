@@ -7,8 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from noshow.errors import NoshowError, require
 from noshow.files import write_whole
 
@@ -45,6 +43,8 @@ def data_folder(chosen: str | Path | None = None) -> Path:
 
 def remember(folder: Path) -> None:
     """Write the folder into the user's settings, where `data_folder` finds it; other settings stay as they are."""
+    import tomli_w  # here alone: `import noshow` can do without it
+
     settings = _settings() | {"data": str(folder.absolute())}
     write_whole(_settings_file(), lambda part: part.write_text(tomli_w.dumps(settings), "utf-8"))
 
