@@ -7,12 +7,15 @@ DEV := $(VENV)/.installed-dev
 BENCH := .venv-bench
 BENCHED := $(BENCH)/.installed
 
-.PHONY: run test lint format bench clean
+.PHONY: run test test-all lint format bench clean
 
 run: $(RUN)
 	$(BIN)/noshow run synthetic-0.9
 
 test: lint
+	$(BIN)/python -m pytest -m "not long" --numprocesses auto --maxprocesses 4
+
+test-all: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 lint: $(DEV)

@@ -1,6 +1,6 @@
 """One of several processes that simulate together, or one alone, for comparison.
 
-python tests/joined.py OUT DEVICES [COORDINATOR PROCESSES PROCESS]
+python tests/joined.py OUT DEVICES all|few [COORDINATOR PROCESSES PROCESS]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import noshow as ns
-from noshow import program
+from noshow import ensemble
 
 
 def algorithms() -> list[ns.Algorithm]:
@@ -31,6 +31,8 @@ def algorithms() -> list[ns.Algorithm]:
     ]
 
 
+FEW = ("fedavg_variant", "mifa", "bucketing_gm")
+"""One without memory, one whose server remembers, and one whose clients and server do and that shuffles."""
 ROUNDS = 50
 
 
@@ -67,24 +69,26 @@ def play(algorithm: ns.Algorithm, batches: str) -> dict[str, np.ndarray]:
     return kept | {"model": np.asarray(ravel_pytree(history.models[0])[0])}
 
 
-def cases() -> Iterator[tuple[ns.Algorithm, str]]:
-    """Every algorithm on full batches, and two on drawn ones, the clients' part of a round being the same for all."""
+def cases(which: str) -> Iterator[tuple[ns.Algorithm, str]]:
+    """Algorithms on full batches, and two on drawn ones, the clients' part of a round being the same for all."""
     for algorithm in algorithms():
+        if which == "few" and algorithm.name not in FEW:
+            continue
         yield algorithm, "full"
         if algorithm.name in ("fedprox_variant", "mifa"):
             yield algorithm, "step"
 
 
 def main() -> None:
-    out, devices, *where = sys.argv[1:]
+    out, devices, which, *where = sys.argv[1:]
     jax.config.update("jax_num_cpu_devices", int(devices))
     if where:
         ns.distributed.join(where[0], int(where[1]), int(where[2]))
     # By their own clocks process 0 would play one round at a time, and process 1 as many as it can: they must agree.
-    program.SECONDS_A_CHUNK = 1e-6 if ns.distributed.first() else 1e6
+    ensemble.SECONDS_A_CHUNK = 1e-6 if ns.distributed.first() else 1e6
     kept = {
         f"{algorithm.name}/{batches}/{name}": array
-        for algorithm, batches in cases()
+        for algorithm, batches in cases(which)
         for name, array in play(algorithm, batches).items()
     }
     np.savez(out, devices=len(jax.devices()), allow_pickle=False, **kept)

@@ -246,6 +246,7 @@ def test_an_interrupt_puts_the_run_aside_and_says_so(home: Path, tmp_path: Path)
         assert 0 < int(kept["t"]) < 2000000
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_interrupted_reproduction_is_put_aside(tmp_path: Path) -> None:
     arguments = ["reproduce", "synthetic-long", "--setting", "written", "--seeds", "0", "--out", "out"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from joined import FEW
 
 import noshow as ns
 from noshow import spec_file
@@ -49,14 +50,15 @@ def ended(process: subprocess.Popen[str], within: float = 900) -> tuple[int, str
 
 
 @pytest.mark.slow
-def test_two_processes_of_two_devices_give_the_run_of_a_single_device(tmp_path: Path) -> None:
-    """All nine algorithms, over 50 rounds: metrics, roll call, model, state. Both processes agree to the bit."""
+@pytest.mark.parametrize("which", ["few", pytest.param("all", marks=pytest.mark.long)])
+def test_two_processes_of_two_devices_give_the_run_of_a_single_device(which: str, tmp_path: Path) -> None:
+    """Three algorithms or all, over 50 rounds: metrics, roll call, model, state. Both processes agree to the bit."""
     files = [tmp_path / f"{name}.npz" for name in ("alone", "first", "second")]
     quick = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}  # compiling is what takes the time here
     at = free_address()
     processes = [
-        start(WORKER, files[0], 1, **quick),
-        *(start(WORKER, files[1 + k], 2, at, 2, k, **quick) for k in range(2)),
+        start(WORKER, files[0], 1, which, **quick),
+        *(start(WORKER, files[1 + k], 2, which, at, 2, k, **quick) for k in range(2)),
     ]
     for process in processes:
         code, _, complained = ended(process)
@@ -64,7 +66,8 @@ def test_two_processes_of_two_devices_give_the_run_of_a_single_device(tmp_path: 
     alone, first, second = (dict(np.load(file).items()) for file in files)
     assert (alone.pop("devices"), first.pop("devices"), second.pop("devices")) == (1, 4, 4)
     exact = {"exact_fedprox", "exact_fedprox_variant"}  # slow to compile, and of the same parts but for the solver
-    assert {name.partition("/")[0] for name in alone} == set(ns.algorithms.__all__) - exact
+    expected_names = set(FEW) if which == "few" else set(ns.algorithms.__all__) - exact
+    assert {name.partition("/")[0] for name in alone} == expected_names
     for name, expected in alone.items():
         assert np.array_equal(first[name], second[name]), name
         if expected.dtype.kind == "f":

@@ -29,6 +29,10 @@ NINE = [
 ]
 
 
+REMEMBER_DIFFERENTLY = ("fedavg", "mifa", "bucketing_gm")
+"""Nobody, the server, or clients and server, which also shuffles."""
+
+
 def play(algorithm: ns.Algorithm, adversary: ns.Adversary | None = None, **settings: object) -> ns.History:
     defaults = {"sampled": 5, "epsilon": 0.5, "rounds": 12, "evaluate_every": 5}
     adversary = adversary or ns.adversaries.largest_reply()
@@ -373,7 +377,13 @@ def test_a_bad_epsilon_is_told_before_the_adversary_prepares() -> None:
         play(NINE[0], adversary, epsilon=2.0)
 
 
-@pytest.mark.parametrize("algorithm", NINE, ids=lambda algorithm: algorithm.name)
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        pytest.param(each, id=each.name, marks=[] if each.name in REMEMBER_DIFFERENTLY else pytest.mark.long)
+        for each in NINE
+    ],
+)
 def test_a_resumed_run_is_the_same_run_bit_for_bit(algorithm: ns.Algorithm) -> None:
     def begin() -> ns.Simulation:
         return ns.Simulation(

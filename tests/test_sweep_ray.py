@@ -11,10 +11,13 @@ pytest.importorskip("ray")
 
 
 @pytest.mark.slow
-def test_24_cells_with_two_workers_killed_on_the_way(tmp_path: Path) -> None:
-    prepare(tmp_path, '[[grid]]\nrate = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]\n"data.seed" = [0, 1, 2, 3]\n')
+@pytest.mark.parametrize(("seeds", "deaths"), [(1, 1), pytest.param(4, 2, marks=pytest.mark.long)])
+def test_workers_killed_on_the_way(seeds: int, deaths: int, tmp_path: Path) -> None:
+    """6 cells and one worker, or 24 and two."""
+    rates = "rate = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]"
+    prepare(tmp_path, f'[[grid]]\n{rates}\n"data.seed" = {list(range(seeds))}\n')
     with sweeping(tmp_path, "ray", 2) as running:
-        killed = kill_workers(tmp_path, 2)
+        killed = kill_workers(tmp_path, deaths)
         said, _ = running.communicate(timeout=500)
     assert running.returncode == 0, said
-    check_all_done(tmp_path, 24, killed)
+    check_all_done(tmp_path, 6 * seeds, killed)
