@@ -15,6 +15,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from noshow.machine import cores_allowed
+
 AXIS = "clients"
 MOST_CPU_DEVICES = 16
 CPU_TILE, ACCELERATOR_TILE = 128, 1024
@@ -25,9 +27,8 @@ def claim_cores() -> None:
     chosen = jax.config.jax_num_cpu_devices != -1 or "device_count" in os.environ.get("XLA_FLAGS", "")  # type: ignore[attr-defined]
     if chosen:
         return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        jax.config.update("jax_num_cpu_devices", min(cores, MOST_CPU_DEVICES))
+        jax.config.update("jax_num_cpu_devices", min(cores_allowed(), MOST_CPU_DEVICES))
     except RuntimeError:
         return  # JAX has started with the devices it has: those will do
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from noshow.checkpoint import SECONDS_BETWEEN, Checkpoints, Found, play
+from noshow.checkpoint import SECONDS_BETWEEN, Found, play
 from noshow.clock import Clock
 from noshow.engine import Simulation, prepare
 from noshow.evaluate import Metrics
@@ -128,7 +128,7 @@ def _run_missing(histories: dict[str, History], work: Work) -> bool:
 
 def _run_one(label: str, work: Work, progress: Progress) -> History | None:
     kept = work.folder.checkpoints(label)
-    run = taken_up(work.spec, work.experiment, label, kept, work.display)
+    run = taken_up(work.spec, work.experiment, label, kept.newest(), work.display)
     progress.begin(label, run.t, work.spec.length(label)[0])
 
     def watch(_: int, evaluated: bool) -> None:
@@ -148,7 +148,7 @@ def _run_one(label: str, work: Work, progress: Progress) -> History | None:
 
 
 def taken_up(
-    spec: Spec, experiment: Experiment, label: str, kept: Checkpoints, display: Display, name: str | None = None
+    spec: Spec, experiment: Experiment, label: str, found: Found, display: Display, name: str | None = None
 ) -> Simulation:
     """The run of one algorithm, from where it was put aside, or from the start; the display calls it by its name."""
     rounds, name = spec.length(label)[0], name or label
@@ -160,7 +160,7 @@ def taken_up(
         experiment.adversary,
         **spec.run_settings(label),
     )
-    go_on(run, kept.newest(), name, rounds, display)
+    go_on(run, found, name, rounds, display)
     return run
 
 

@@ -9,7 +9,6 @@ it. Sweeps may share a store, also at the same time.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from noshow.clock import Clock
 from noshow.errors import NoshowError, require
 from noshow.interrupt import asked_to_stop
 from noshow.lock import alone_in, taken
+from noshow.machine import cores_allowed
 from noshow.store import RUNS, RunFolder
 from noshow.sweep_grid import Cell, Grid
 from noshow.sweep_pool import Here, Pool
@@ -146,14 +146,10 @@ def _crew(on: str, workers: int | None, clock: Clock) -> Crew:
         require(workers is None, "one process runs the sweep here: leave out --workers, or choose --on pool")
         return Here(clock)
     if on == "pool":
-        return Pool(workers or _cores())
+        return Pool(workers or cores_allowed())
     if on == LOCAL or on.startswith("ray://"):
         return RayCrew(on, workers)
     raise NoshowError(f"on is {on!r}: give here, pool, ray, or the address of a Ray cluster, ray://HOST:PORT")
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _placed(cell: Cell, store: Path) -> Entry:

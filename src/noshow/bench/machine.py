@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import jax
 
+from noshow.commit import commit
+from noshow.machine import cores_allowed
 from noshow.version import __version__
 
 PACKAGES = ("jax", "numpy", "torch", "pfl", "flwr", "ray", "fedjax", "byzfl", "byzpy")
@@ -26,10 +27,10 @@ def about() -> dict[str, str]:
     """
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return {
-        "machine": f"{_processor()}, {_cores()} cores, {jax.devices()[0].device_kind}, {platform.system()}",
+        "machine": f"{_processor()}, {cores_allowed()} cores, {jax.devices()[0].device_kind}, {platform.system()}",
         "load": f"{load} at the start",
         "date": datetime.now(UTC).isoformat(timespec="minutes"),
-        "commit": _commit(),
+        "commit": commit(),
         "versions": ", ".join([f"noshow {__version__}", f"Python {platform.python_version()}", *_versions()]),
         "command": " ".join([_program(), *sys.argv[1:]]),
     }
@@ -38,10 +39,6 @@ def about() -> dict[str, str]:
 def _program() -> str:
     name = Path(sys.argv[0]).name
     return "python -m noshow.bench" if name == "__main__.py" else name
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor() -> str:
@@ -61,14 +58,3 @@ def _versions() -> list[str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _commit() -> str:
-    here = Path(__file__).parent
-    try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return "unknown"
-    return described.stdout.strip() or "unknown"

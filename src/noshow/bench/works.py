@@ -20,6 +20,7 @@ from noshow.bench.task import PointsTask, RoundsTask
 from noshow.devices import on_cpu
 from noshow.errors import NoshowError
 from noshow.federation import Batches, Federation
+from noshow.machine import cores_allowed
 
 TORCH = "torch==2.13.0"
 
@@ -114,7 +115,7 @@ def rounds_work(
 
 def on_cores(task: RoundsTask) -> list[Contestant]:
     """Everybody, on all cores; PyTorch's plain loop in each of its thread settings."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = cores_allowed()
     settings = sorted({1, cores})
     loops = [
         Contestant(

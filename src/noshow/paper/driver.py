@@ -97,8 +97,7 @@ def _run(group: Sequence[Job], display: Display, clock: Clock) -> bool:
 def _taken_up(group: Sequence[Job], display: Display) -> list[Simulation]:
     first = group[0]
     if len(group) == 1:
-        kept = first.results.checkpoints(first.label)
-        return [taken_up(first.results.spec, first.experiment, first.label, kept, display, first.name)]
+        return [taken_up(first.results.spec, first.experiment, first.label, first.found, display, first.name)]
     spec, (federation, model, _, _) = first.results.spec, first.experiment
     rounds, every = spec.length(first.label)
     for job in group:

@@ -12,10 +12,7 @@ Models and full roll calls are what `noshow run` keeps; here only what figures a
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import tomllib
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noshow.checkpoint import Checkpoints
+from noshow.commit import commit
 from noshow.errors import NoshowError, require
 from noshow.evaluate import Metrics
 from noshow.files import write_whole
@@ -97,21 +95,6 @@ class Results:
             return dict(json.loads(file.read_text("utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise NoshowError(f"{file} is damaged ({error}): restore it, or remove the folder and run again") from None
-
-
-@cache
-def commit() -> str:
-    """The commit of the code that runs: of its git checkout, or as told by NOSHOW_COMMIT where there is none.
-
-    Asked once, when the code has just been loaded: a checkout may change while a run goes on.
-    """
-    if told := os.environ.get("NOSHOW_COMMIT"):
-        return told
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def _read_spec(file: Path) -> Spec:
