@@ -22,6 +22,7 @@ from noshow.engine import Simulation, prepare
 from noshow.federation import Federation
 from noshow.local import draw_batch, step_key
 from noshow.parameters import first_model, unraveller
+from noshow.precision import Precision
 from noshow.program import Program, setting_for
 from noshow.randomness import Purpose, round_key, without_replacement
 from noshow.rates import curve
@@ -41,6 +42,7 @@ class Experiment(NamedTuple):
     rounds: int
     amplified: bool = False
     evaluate_every: int | None = None
+    precision: Precision | None = None
 
     @property
     def algorithm(self) -> Algorithm:
@@ -52,6 +54,7 @@ class Experiment(NamedTuple):
         """What `noshow.simulate` runs between two evaluations."""
         algorithm, adversary = self.algorithm, nobody()
         setting = setting_for(self.federation, self.model, algorithm, adversary, self.sampled, 0.0, 1)
+        setting = setting._replace(precision=self.precision)
         prepared = prepare(adversary, self.federation, self.model, [SEED])
         rates = curve(algorithm.rate, self.rounds)
         return Program(setting, self.federation, prepared, [SEED], rates, self.rounds)
@@ -63,7 +66,7 @@ def begin_rounds(experiment: Experiment, stack: ExitStack) -> Play:
     if on_cpu():
         return lambda rounds, exact: timed(rounds)
     with jax.default_matmul_precision("highest"):
-        checked = _playing(experiment)
+        checked = _playing(experiment._replace(precision=None))
     return lambda rounds, exact: (checked if exact else timed)(rounds)
 
 

@@ -56,7 +56,11 @@ def shakespeare_step() -> list[Work]:
     federation = Federation(texts(clients * batch), held, texts(1), "round", batch)
     experiment = Experiment(federation, models.char_lstm(vocabulary), "char_lstm", clients, 1, 1.0, rounds=3)
     title = f"Shakespeare's LSTM, one step: {clients} clients x {batch} x {characters} characters"
-    return [rounds_work("c", title, experiment, check_rounds=3)]
+    work = rounds_work("c", title, experiment, check_rounds=3)
+    if on_cpu():
+        return [work]
+    narrow = Contestant("noshow, bfloat16", partial(begin_rounds, experiment._replace(precision="bfloat16")))
+    return [work, work._replace(title=f"{title}, noshow in bfloat16", own=narrow)]
 
 
 def pfl_round() -> list[Work]:
