@@ -12,8 +12,9 @@ BENCHED := $(BENCH)/.installed
 run: $(RUN)
 	$(BIN)/noshow run synthetic-0.9
 
+# Compiling takes most of the time: here with little optimising, in `make test-all` as users do.
 test: lint
-	$(BIN)/python -m pytest -m "not long" --numprocesses auto --maxprocesses 4
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -m "not long" --numprocesses auto --maxprocesses 4
 
 test-all: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4

@@ -55,8 +55,16 @@ def shuffle(t: int) -> list[int]:
     return np.asarray(jax.random.permutation(key, M)).tolist()
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("batches", ["full", "round", "step"])
+MODES = ["full", "round", "step"]
+# Every algorithm in one of the modes, every mode with three of them; the other pairs are for `make test-all`.
+PAIRS = [
+    pytest.param(name, mode, marks=[] if (number + place) % len(MODES) == 0 else pytest.mark.long)
+    for number, name in enumerate(CASES)
+    for place, mode in enumerate(MODES)
+]
+
+
+@pytest.mark.parametrize(("name", "batches"), PAIRS)
 def test_engine_agrees_with_the_slow_program(name: str, batches: str, model: ns.Model) -> None:
     algorithm, hyper = CASES[name]
     federation = small_federation(M).drawing(batches, None if batches == "full" else 8)  # type: ignore[arg-type]

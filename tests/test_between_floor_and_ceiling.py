@@ -156,6 +156,7 @@ def test_no_algorithm_gets_below_the_floor(sweep: Sweep, name: str) -> None:
 ALL = [*NINE, A.exact_fedprox(RATE), A.exact_fedprox_variant(RATE)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("clients", "shares"), [(4, [0.25, 0.5]), (60, [0.05, 0.5])])
 def test_the_floor_with_fewer_and_with_more_clients(clients: int, shares: list[float]) -> None:
     """All algorithms of the library, those with the exact minimiser too."""

@@ -105,6 +105,7 @@ rate = 0.01
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_by_two_processes_is_written_by_the_first_alone(tmp_path: Path) -> None:
     """What it has finished, and what the adversary prepared, only the first process finds: all go on from there."""
     from rich.console import Console
@@ -150,7 +151,13 @@ while True:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("victim", "how"), [(0, signal.SIGKILL), (1, signal.SIGTERM), (0, signal.SIGINT), (1, signal.SIGSTOP)]
+    ("victim", "how"),
+    [
+        (0, signal.SIGKILL),
+        pytest.param(1, signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param(0, signal.SIGINT, marks=pytest.mark.long),
+        (1, signal.SIGSTOP),
+    ],
 )
 def test_one_that_dies_or_falls_silent_ends_the_other_with_one_sentence(victim: int, how: signal.Signals) -> None:
     at = free_address()

@@ -31,6 +31,10 @@ NINE = [
 
 REMEMBER_DIFFERENTLY = ("fedavg", "mifa", "bucketing_gm")
 """Nobody, the server, or clients and server, which also shuffles."""
+MOST_ARE_LONG = [
+    pytest.param(each, id=each.name, marks=[] if each.name in REMEMBER_DIFFERENTLY else pytest.mark.long)
+    for each in NINE
+]
 
 
 def play(algorithm: ns.Algorithm, adversary: ns.Adversary | None = None, **settings: object) -> ns.History:
@@ -44,7 +48,7 @@ def flat(history: ns.History, seed: int = 0) -> np.ndarray:
     return np.asarray(ravel_pytree(history.models[seed])[0])
 
 
-@pytest.mark.parametrize("algorithm", NINE, ids=lambda algorithm: algorithm.name)
+@pytest.mark.parametrize("algorithm", MOST_ARE_LONG)
 def test_same_seed_same_run_bit_for_bit(algorithm: ns.Algorithm) -> None:
     one, two = play(algorithm, seeds=[7]), play(algorithm, seeds=[7])
     assert np.array_equal(flat(one), flat(two))
@@ -232,7 +236,7 @@ for model in history.models:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batches", ["full", "step"])
+@pytest.mark.parametrize("batches", ["full", pytest.param("step", marks=pytest.mark.long)])
 def test_the_number_of_devices_does_not_matter(batches: str) -> None:
     """To the bit where each client trains on one device; to rounding where devices share a client's full batch."""
 
@@ -377,13 +381,7 @@ def test_a_bad_epsilon_is_told_before_the_adversary_prepares() -> None:
         play(NINE[0], adversary, epsilon=2.0)
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        pytest.param(each, id=each.name, marks=[] if each.name in REMEMBER_DIFFERENTLY else pytest.mark.long)
-        for each in NINE
-    ],
-)
+@pytest.mark.parametrize("algorithm", MOST_ARE_LONG)
 def test_a_resumed_run_is_the_same_run_bit_for_bit(algorithm: ns.Algorithm) -> None:
     def begin() -> ns.Simulation:
         return ns.Simulation(

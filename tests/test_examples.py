@@ -40,6 +40,7 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_measured_error_lies_between_the_floor_and_the_ceiling(tmp_path: Path) -> None:
     path = FOLDER / "floor_and_ceiling.py"
     command = [sys.executable, "-W", "error", path, "figure.png"]

@@ -48,7 +48,11 @@ def alone(entry: ns.Entry, federation: ns.Federation) -> ns.History:
 
 @pytest.mark.parametrize(
     ("chosen", "batches", "accelerator"),
-    [(entries(), "step", True), (entries(), "full", False), (moving(), "round", True)],
+    [
+        (entries(), "step", True),
+        pytest.param(entries(), "full", False, marks=pytest.mark.long),
+        (moving(), "round", True),
+    ],
 )
 def test_each_run_is_what_it_is_alone(
     monkeypatch: pytest.MonkeyPatch, chosen: list[ns.Entry], batches: str, accelerator: bool
