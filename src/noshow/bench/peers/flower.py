@@ -40,10 +40,11 @@ def client() -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Any) -> Message:
-        told = message.content["config"]
+        told: Any = message.content["config"]
+        arrays: Any = message.content["arrays"]
         task, worker, x, y = _trainer(str(told["task"]))
         visit = task.rounds[int(told["round"])][int(told["visit"])]
-        theta = [torch.from_numpy(array.copy()) for array in message.content["arrays"].to_numpy_ndarrays()]
+        theta = [torch.from_numpy(array.copy()) for array in arrays.to_numpy_ndarrays()]
         moved = worker.displacement(theta, x[visit.rows], y[visit.rows], exact=True)
         model = [(p + m).numpy() for p, m in zip(theta, moved, strict=True)]
         metrics = MetricRecord({"num-examples": visit.share})
@@ -79,6 +80,7 @@ class Replayed(FedAvg):
 
     def aggregate_train(self, server_round: int, replies: Any) -> tuple[Any, Any]:
         arrays, metrics = super().aggregate_train(server_round, list(replies))
+        assert arrays is not None  # everybody answers
         visits = self._task.rounds[server_round - 1]
         gain = sum(visit.share for visit in visits)
         averaged = zip(self._theta, arrays.to_numpy_ndarrays(), strict=True)
@@ -109,8 +111,8 @@ def loop(task: RoundsTask, cores: int) -> Play:
 
     def simulate() -> None:
         # "local": a Ray of its own, whatever else runs on the machine.
-        ray = {"num_cpus": cores, "address": "local", "include_dashboard": False}
-        resources = {"num_cpus": 1, "num_gpus": 0.0}
+        ray: Any = {"num_cpus": cores, "address": "local", "include_dashboard": False}
+        resources: Any = {"num_cpus": 1, "num_gpus": 0.0}
         try:
             run_simulation(server, client(), nodes, backend_config={"init_args": ray, "client_resources": resources})
         except Exception as error:
