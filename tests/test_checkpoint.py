@@ -101,7 +101,9 @@ def snapshot(t: int) -> ns.Snapshot:
     state = [rng.normal(size=shape).astype(np.float32) for shape in ((1, 5), (1, 4, 5), (1,))]
     ids = rng.integers(0, 9, (t, 1, 2), np.int32)
     seen = Diagnosis(rng.normal(size=(t, 1)), None, rng.normal(size=(t, 1)), None)
-    return ns.Snapshot(t, state, np.arange(3), scores, ids, ids > 4, 1.5 * t, seen, rng.normal(size=(1, 5)))
+    return ns.Snapshot(
+        t, state, np.arange(3), scores, ids, ids > 4, 1.5 * t, rng.normal(size=(1, 5)), seen, rng.normal(size=(1, 5))
+    )
 
 
 def same(one: ns.Snapshot, other: ns.Snapshot) -> bool:

@@ -112,20 +112,26 @@ def play(
             checkpoints.save(run.snapshot())
 
     due = time.monotonic() + seconds_between
-    while not runs[0].done and not clock.up:
+    while not _all_done(runs) and not clock.up:
         for number, run in enumerate(runs):
             watch(number, run.advance())
         begun = time.monotonic()
-        if begun >= due and not runs[0].done:
+        if begun >= due and not _all_done(runs):
             put_aside()
             ended = time.monotonic()
             due = ended + max(seconds_between, (ended - begun) / LARGEST_SHARE)
-    if not runs[0].done:
+    done = _all_done(runs)
+    if not done:
         put_aside()
-    return runs[0].done
+    return done
 
 
-_SINGLE = ("t", "evaluated", "ids", "answered", "seconds")
+def _all_done(runs: Sequence[Simulation]) -> bool:
+    """A run that has diverged keeps in step with those beside it until they are done, too."""
+    return all(run.done for run in runs)
+
+
+_SINGLE = ("t", "evaluated", "ids", "answered", "seconds", "good")
 
 
 def _arrays(snapshot: Snapshot) -> dict[str, np.ndarray]:
@@ -147,6 +153,7 @@ def _snapshot(arrays: dict[str, np.ndarray]) -> Snapshot:
         ids=arrays["ids"],
         answered=arrays["answered"],
         seconds=float(arrays["seconds"]),
+        good=arrays["good"],
         diagnosis=Diagnosis(*(arrays.get(f"diagnosis.{key}") for key in Diagnosis._fields)) if diagnosed else None,
         iterates=arrays.get("iterates"),
     )
@@ -167,7 +174,10 @@ def _read(file: Path) -> Snapshot | None:
     if not file.is_file() or not _sealed(file):
         return None
     with np.load(file, allow_pickle=False) as arrays:
-        return _snapshot({name: arrays[name] for name in arrays.files})
+        try:
+            return _snapshot({name: arrays[name] for name in arrays.files})
+        except KeyError:  # another version of noshow kept other things
+            return None
 
 
 def _sealed(file: Path) -> bool:

@@ -18,6 +18,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from noshow.divergence import in_words
 from noshow.evaluate import Metrics
 from noshow.history import History
 
@@ -59,6 +60,8 @@ class LiveBars:
     def finish(self, history: History, seen_before: bool) -> None:
         if seen_before:
             self._progress.console.print(f"[green]✓[/] {history.algorithm:<16} finished before: not run again")
+        elif (diverged := in_words(history.diverged_at)) is not None:
+            self._progress.update(self._tasks[history.algorithm], now=diverged)
 
     def note(self, sentence: str) -> None:
         self._progress.console.print(sentence, markup=False, highlight=False)
@@ -90,7 +93,7 @@ class PlainLines:
     def finish(self, history: History, seen_before: bool) -> None:
         last = Metrics(*(column[:, -1] for column in history.scores))
         how = "finished before, not run again" if seen_before else f"done in {history.seconds:.1f} s"
-        self._console.print(f"{history.algorithm}: {how}, {_now(last)}")
+        self._console.print(f"{history.algorithm}: {how}, {in_words(history.diverged_at) or _now(last)}")
 
     def note(self, sentence: str) -> None:
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
@@ -111,8 +114,8 @@ def result_table(histories: Sequence[History]) -> Table:
         line = history.summary()
         table.add_row(
             line.algorithm,
-            f"{line.train_loss:.4f} ± {line.train_loss_spread:.4f}",
-            f"{line.test_accuracy:.4f} ± {line.test_accuracy_spread:.4f}",
+            line.diverged or f"{line.train_loss:.4f} ± {line.train_loss_spread:.4f}",
+            "–" if line.diverged else f"{line.test_accuracy:.4f} ± {line.test_accuracy_spread:.4f}",
             f"{line.mean_epsilon_t:.3f}",
             f"{line.seconds:.1f}",
         )

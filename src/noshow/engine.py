@@ -14,6 +14,7 @@ from noshow import budget
 from noshow.checks import check
 from noshow.contracts import Adversary, Algorithm, Memory, Model
 from noshow.diagnostics import Diagnose, Diagnosis, Diagnostics, flat_optimum, random_round
+from noshow.divergence import check_first, has_diverged
 from noshow.ensemble import LONGEST_CHUNK, Run
 from noshow.errors import require
 from noshow.evaluate import Metrics, exam
@@ -115,6 +116,7 @@ class Snapshot(NamedTuple):
     ids: np.ndarray
     answered: np.ndarray
     seconds: float
+    good: np.ndarray
     diagnosis: Diagnosis | None = None
     iterates: np.ndarray | None = None
 
@@ -243,6 +245,8 @@ class Simulation:
         self._sampled, self._rounds, self._epsilon = entry.sampled, terms.rounds, entry.epsilon
         self._seeds, self._every = list(terms.seeds), terms.evaluate_every
         self._evaluated, self._metrics = [0], [self.evaluate()]
+        check_first(self.latest.train_loss, terms.seeds)
+        self._good = self.thetas.copy()
         nobody_yet = np.zeros((0, len(terms.seeds), entry.sampled), np.int32)
         self._ids, self._answered = [nobody_yet], [nobody_yet.astype(bool)]
         self._rates = run.rates[: terms.rounds]
@@ -260,8 +264,8 @@ class Simulation:
 
     @property
     def done(self) -> bool:
-        """Whether all rounds are played."""
-        return self.t >= self._rounds
+        """Whether all rounds are played, or every seed has diverged."""
+        return self.t >= self._rounds or bool(self._diverged.all())
 
     @property
     def latest(self) -> Metrics:
@@ -277,10 +281,17 @@ class Simulation:
         """The metrics of the models as they are now, one number a seed."""
         return self._program.evaluate(self._exam)
 
+    @property
+    def _diverged(self) -> np.ndarray:
+        return np.isnan(self.latest.train_loss)
+
     def advance(self) -> bool:
         """Play a chunk of rounds, up to the next evaluation at most; whether there was one at its end."""
+        over = self.done
         until = min(self._rounds, self.t + self._every - self.t % self._every)
         record = self._program.play(min([until, *(t for t in self._chosen if t > self.t)]) - self.t)
+        if over:  # it only keeps in step with runs beside it that have not diverged
+            return False
         begun = time.perf_counter()
         self._ids.append(record.ids)
         self._answered.append(record.answered)
@@ -289,9 +300,15 @@ class Simulation:
         self._keep_iterates()
         if self.t == until:
             self._evaluated.append(self.t)
-            self._metrics.append(self.evaluate())
+            self._metrics.append(self._judged(self.evaluate()))
         self._seconds += self._program.seconds_of_chunk + time.perf_counter() - begun
         return self.t == until
+
+    def _judged(self, metrics: Metrics) -> Metrics:
+        """The metrics, none where a seed has diverged; the models of the others are the last good ones now."""
+        gone = self._diverged | has_diverged(metrics.train_loss, self._metrics[0].train_loss)
+        self._good = np.where(gone[:, None], self._good, self.thetas)
+        return Metrics(*(np.where(gone, np.nan, column) for column in metrics))
 
     def snapshot(self) -> Snapshot:
         """The run as it is now."""
@@ -299,7 +316,9 @@ class Simulation:
         ids, answered = np.concatenate(self._ids), np.concatenate(self._answered)
         evaluated, scores = np.array(self._evaluated), self._scores()
         iterates = None if self._iterates is None else self._iterates.copy()
-        return Snapshot(self.t, state, evaluated, scores, ids, answered, self._seconds, self._diagnosis(), iterates)
+        return Snapshot(
+            self.t, state, evaluated, scores, ids, answered, self._seconds, self._good, self._diagnosis(), iterates
+        )
 
     def resume(self, snapshot: Snapshot) -> None:
         """Go on from a snapshot of the same experiment."""
@@ -314,7 +333,7 @@ class Simulation:
         self._program.resume(jax.tree.unflatten(tree, snapshot.state), snapshot.t)
         self._evaluated = snapshot.evaluated.tolist()
         self._metrics = [Metrics(*(column[:, k] for column in snapshot.scores)) for k in range(len(self._evaluated))]
-        self._ids, self._answered = [snapshot.ids], [snapshot.answered]
+        self._ids, self._answered, self._good = [snapshot.ids], [snapshot.answered], snapshot.good
         self._diagnosed = [] if snapshot.diagnosis is None else [snapshot.diagnosis]
         self._iterates = None if snapshot.iterates is None else snapshot.iterates.copy()
         self._seconds += snapshot.seconds
@@ -326,13 +345,14 @@ class Simulation:
         silenced = np.where(answered, 0, sizes[ids]).sum(-1, dtype=np.int64)
         used = budget.used_fraction(silenced, self._sampled, sizes)
         unravel = unraveller(self._model)
+        kept = np.where(self._diverged[:, None], self._good, self.thetas)
         return History(
             algorithm=self._algorithm.name,
             seeds=np.asarray(self._seeds),
             evaluated=np.array(self._evaluated),
             scores=self._scores(),
             roll_call=RollCall(ids, answered, used, self._epsilon),
-            models=[unravel(jnp.asarray(theta)) for theta in self.thetas],
+            models=[unravel(jnp.asarray(theta)) for theta in kept],
             seconds=self._seconds,
             seconds_preparing=self._preparing,
             diagnostics=self._diagnostics(),
@@ -352,7 +372,8 @@ class Simulation:
         if seen is None or self._iterates is None:
             return None
         unravel = unraveller(self._model)
-        iterates = [unravel(jnp.asarray(theta)) for theta in self._iterates] if self.done else []
+        reached = self.t >= self._rounds
+        iterates = [unravel(jnp.asarray(theta)) for theta in self._iterates] if reached else []
         seen = jax.tree.map(lambda column: column.swapaxes(0, 1), seen)
         return Diagnostics.of(self._rates[: self.t], seen, np.array(self._chosen), iterates)
 

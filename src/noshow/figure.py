@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noshow.divergence import in_words
 from noshow.history import History
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ def compare(histories: Sequence[History], title: str = "") -> Figure:
     )
     styles = styles_for([history.algorithm for history in histories])
     for history in histories:
-        style = styles[history.algorithm]
-        _curve(loss, history, history.scores.train_loss, style)
-        _curve(accuracy, history, history.scores.test_accuracy, style)
+        diverged = in_words(history.diverged_at)
+        label = f"{history.algorithm} ({diverged})" if diverged else history.algorithm
+        for axes, values in ((loss, history.scores.train_loss), (accuracy, history.scores.test_accuracy)):
+            draw_curve(axes, history.evaluated, values, styles[history.algorithm], label)
     loss.set_yscale("log")
     loss.yaxis.set_major_formatter("{x:g}")
     loss.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
@@ -82,12 +84,20 @@ def styles_for(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     return STYLES | spare
 
 
-def _curve(axes: Axes, history: History, values: Any, style: tuple[str, str]) -> None:
+DIVERGED = "×"
+
+
+def draw_curve(axes: Axes, evaluated: np.ndarray, values: Any, style: tuple[str, str], label: str) -> None:
+    """Mean and band over seeds. Where a seed diverges the curve ends in a cross: a mean of those left would flatter."""
     colour, line = style
     values = np.asarray(values, np.float64)
-    axes.plot(history.evaluated, values.mean(0), color=colour, linestyle=line, linewidth=1.4, label=history.algorithm)
+    mean = values.mean(0)
+    axes.plot(evaluated, mean, color=colour, linestyle=line, linewidth=1.4, label=label)
     if len(values) > 1:
-        axes.fill_between(history.evaluated, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(evaluated, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
+    if np.isnan(mean).any():
+        last = max(0, int(np.isnan(mean).argmax()) - 1)
+        axes.text(evaluated[last], mean[last], DIVERGED, color=colour, ha="center", va="center", fontweight="bold")
 
 
 def _roll_call(axes: Axes, history: History) -> None:

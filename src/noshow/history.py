@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from noshow import divergence
 from noshow.contracts import Params
 from noshow.diagnostics import Diagnostics
 from noshow.errors import NoshowError
@@ -56,8 +57,11 @@ class Summary(NamedTuple):
     test_accuracy_spread: float
     mean_epsilon_t: float
     seconds: float
+    diverged: str | None = None
 
     def __str__(self) -> str:
+        if self.diverged:
+            return f"{self.algorithm}: {self.diverged}, {self.seconds:.1f} s"
         return (
             f"{self.algorithm}: train loss {self.train_loss:.4f} ± {self.train_loss_spread:.4f}, "
             f"test accuracy {self.test_accuracy:.4f} ± {self.test_accuracy_spread:.4f}, "
@@ -86,6 +90,11 @@ class History:
     seconds: float
     seconds_preparing: float
     diagnostics: Diagnostics | None = None
+
+    @property
+    def diverged_at(self) -> list[int | None]:
+        """For each seed the round at which it was found diverged, or None; see `noshow.divergence`."""
+        return divergence.diverged_at(self.evaluated, self.scores.train_loss)
 
     @property
     def metrics(self) -> pyarrow.Table:
@@ -141,6 +150,7 @@ class History:
             float(np.mean(np.std(self.scores.test_accuracy[:, quarter], axis=1))),
             float(used.mean()) if used.size else 0.0,
             self.seconds,
+            divergence.in_words(self.diverged_at),
         )
 
     def plot(self, *others: History) -> Figure:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 from rich.text import Text
 
+from noshow.divergence import diverged_at, in_words
 from noshow.evaluate import Metrics
 from noshow.files import write_whole
 from noshow.progress import progress_of
@@ -31,6 +32,7 @@ class Row(NamedTuple):
     metrics: Metrics
     rounds: int
     starts: int
+    diverged: str | None = None
 
 
 def rows_of(finished: Iterable[tuple[Cell, RunFolder]]) -> list[Row]:
@@ -74,6 +76,7 @@ def as_table(rows: Sequence[Row], keys: Sequence[str]) -> pa.Table:
         columns[name] = pa.array([float(row.metrics[place]) for row in rows], pa.float64())
     columns["rounds"] = pa.array([row.rounds for row in rows], pa.int64())
     columns["starts"] = pa.array([row.starts for row in rows], pa.int64())
+    columns["diverged"] = pa.array([row.diverged or "" for row in rows], pa.string())
     return pa.table(columns)
 
 
@@ -92,10 +95,16 @@ def shown(rows: Sequence[Row], keys: Sequence[str]) -> Table:
         for row in (row for row in rows if row.algorithm == label):
             wins = row in best
             values = [Text(_text(row.values.get(key))) for key in named]
-            numbers = (f"{row.metrics.train_loss:.4f}", f"{row.metrics.test_accuracy:.4f}", "★" if wins else "")
+            numbers = (*_numbers(row), "★" if wins else "")
             table.add_row(label, *values, *numbers, style="bold" if wins else "")
         table.add_section()
     return table
+
+
+def _numbers(row: Row) -> tuple[str, str]:
+    if row.diverged:
+        return row.diverged, "–"
+    return f"{row.metrics.train_loss:.4f}", f"{row.metrics.test_accuracy:.4f}"
 
 
 def _row(cell: Cell, folder: RunFolder, label: str) -> Row:
@@ -104,7 +113,9 @@ def _row(cell: Cell, folder: RunFolder, label: str) -> Row:
     last = rounds == rounds.max()
     means = Metrics(*(float(np.mean(np.asarray(table[name])[last])) for name in Metrics._fields))
     starts = len(progress_of(folder.path)["starts"])
-    return Row(folder.path.name, cell.values, label, means, int(rounds.max()), starts)
+    evaluated = np.unique(rounds)
+    diverged = in_words(diverged_at(evaluated, np.asarray(table["train_loss"]).reshape(-1, len(evaluated))))
+    return Row(folder.path.name, cell.values, label, means, int(rounds.max()), starts, diverged)
 
 
 def _column(values: Sequence[Any]) -> Any:

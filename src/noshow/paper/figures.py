@@ -1,6 +1,6 @@
 """The paper's figures, drawn from results as the paper lays them out: train loss left, test accuracy right.
 
-Lines are means over seeds, bands go from the lowest seed to the highest.
+Lines are means over seeds, bands go from the lowest seed to the highest. A line ends in a cross where a seed diverges.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noshow.figure import styles_for
+from noshow.figure import draw_curve, styles_for
 from noshow.paper.readings import ACCURACY, LOSS, level
 from noshow.paper.results import Curves
 
@@ -119,10 +119,7 @@ def _against_probability(runs: Runs, title: str) -> Figure:
 def _lines(axes: Axes, curves: Sequence[Curves], what: str) -> None:
     styles = styles_for([curve.label for curve in curves])
     for curve in curves:
-        values = np.asarray(getattr(curve.scores, what), np.float64)
-        colour, line = styles[curve.label]
-        axes.plot(curve.evaluated, values.mean(0), color=colour, linestyle=line, linewidth=1.3, label=curve.label)
-        axes.fill_between(curve.evaluated, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
+        draw_curve(axes, curve.evaluated, getattr(curve.scores, what), styles[curve.label], curve.label)
     axes.set_title(what.replace("_", " "), loc="left")
     axes.set_xlabel("round")
     if what == LOSS and curves:
