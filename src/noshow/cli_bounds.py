@@ -70,7 +70,7 @@ def _of_constants(console: Console, problem: Problem, method: Method, rounds: in
 
 
 def _of_run(console: Console, path: Path) -> None:
-    from noshow.files import write_whole
+    from noshow.figure import keep_figure
     from noshow.measured import measure
     from noshow.measured_figure import draw
     from noshow.run import title_of
@@ -87,8 +87,7 @@ def _of_run(console: Console, path: Path) -> None:
     with told_when_stopped("stopped; nothing was written"):
         measured = measure(folder.spec, experiment, begun)
     picture = folder.path / "bounds.png"
-    figure = draw(measured, title_of(folder.spec))
-    write_whole(picture, lambda part: figure.savefig(part, dpi=150, format="png"))
+    keep_figure(picture, draw(measured, title_of(folder.spec)))
     _show_measured(console, measured)
     console.print(f"figure: {picture}", soft_wrap=True, highlight=False, markup=False)
 

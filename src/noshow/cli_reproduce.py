@@ -113,6 +113,7 @@ def _experiment(
 def _draw(
     console: Console, experiment: Experiment, setting: str, scale: str, seeds: tuple[int, ...], out: Path
 ) -> None:
+    from noshow.figure import keep_figure
     from noshow.paper.experiments import find
     from noshow.paper.figures import VARIANTS, draw
     from noshow.paper.results import Results
@@ -133,16 +134,16 @@ def _draw(
     title = f"{experiment.name} ({setting}{'' if scale == 'paper' else f', {scale} scale'}), {len(seeds)} seeds"
     for end, figure in draw(experiment.name, runs, title, levels).items():
         file = folder_of(out, experiment.name, setting, scale, "") / f"figure{'-' if end else ''}{end}.png"
-        figure.savefig(file, dpi=110)
+        keep_figure(file, figure, dpi=110)
         console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _picture(console: Console, name: str, out: Path) -> None:
+    from noshow.figure import keep_figure
     from noshow.paper.pictures import PICTURES
 
-    out.mkdir(parents=True, exist_ok=True)
     file = out / f"{name}.png"
-    PICTURES[name]().savefig(file, dpi=110)
+    keep_figure(file, PICTURES[name](), dpi=110)
     console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noshow.divergence import in_words
+from noshow.files import write_whole
 from noshow.history import History
 
 if TYPE_CHECKING:
@@ -72,6 +74,11 @@ def compare(histories: Sequence[History], title: str = "") -> Figure:
     if title:
         figure.suptitle(title, x=0.01, ha="left")
     return figure
+
+
+def keep_figure(file: Path, figure: Figure, dpi: int = 150) -> None:
+    """Write a figure as a PNG file, whole or not at all."""
+    write_whole(file, lambda part: figure.savefig(part, dpi=dpi, format="png"))
 
 
 def styles_for(names: Sequence[str]) -> dict[str, tuple[str, str]]:

@@ -81,4 +81,4 @@ class Progress:
         """Write it down now."""
         self._written = time.monotonic()
         text = json.dumps(self._said, indent=1) + "\n"
-        write_whole(self._folder / PROGRESS, lambda part: part.write_text(text, "utf-8"))
+        write_whole(self._folder / PROGRESS, lambda part: part.write_text(text, "utf-8"), lasting=False)

@@ -10,8 +10,7 @@ from noshow.checkpoint import SECONDS_BETWEEN, Found, play
 from noshow.clock import Clock
 from noshow.engine import Simulation, prepare
 from noshow.evaluate import Metrics
-from noshow.figure import compare
-from noshow.files import write_whole
+from noshow.figure import compare, keep_figure
 from noshow.footprint import check as check_memory
 from noshow.history import History
 from noshow.lock import alone_in
@@ -63,8 +62,7 @@ def run(
 
     histories = complete(spec, folder, display, again, clock, build=build)
     if histories is not None and (unfinished or not (folder.path / "figure.png").exists()):
-        figure = compare(histories, title_of(spec))
-        write_whole(folder.path / "figure.png", lambda part: figure.savefig(part, dpi=150, format="png"))
+        keep_figure(folder.path / "figure.png", compare(histories, title_of(spec)))
     return histories
 
 

@@ -23,7 +23,6 @@ import json
 import os
 import platform
 import shutil
-import tempfile
 import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -43,7 +42,7 @@ from noshow.diagnostics import Diagnosis, Diagnostics
 from noshow.errors import NoshowError, require
 from noshow.evaluate import Metrics
 from noshow.federation import Federation
-from noshow.files import write_whole
+from noshow.files import mend_folder, write_whole, write_whole_folder
 from noshow.history import History, RollCall
 from noshow.lock import LOCK
 from noshow.progress import PROGRESS
@@ -99,6 +98,8 @@ class RunFolder:
         `anew` starts over; earlier results stay until theirs replace them. Only for the process that is `alone_in`
         the folder: what a killed one left half written is swept away.
         """
+        for label in self.spec.labels:
+            mend_folder(self.path / label)
         parts = (*(f".{label}-" for label in self.spec.labels), *(f".{file}." for file in FILES_OF_A_RUN))
         for left in self.path.glob(".*"):
             if left.name.startswith(parts):
@@ -137,28 +138,7 @@ class RunFolder:
             not place.exists() or (place / "result.json").is_file(),
             f"{place} is there already and holds no results: move it away, and run again",
         )
-        part = Path(tempfile.mkdtemp(prefix=f".{history.algorithm}-", dir=self.path))
-        try:
-            pq.write_table(history.metrics, part / "metrics.parquet")
-            pq.write_table(history.roll_call_table, part / "roll_call.parquet")
-            _save_arrays(part / "model.npz", _named_leaves(history.seeds, history.models))
-            seen = history.diagnostics
-            if seen is not None:
-                pq.write_table(seen.table(history.algorithm, history.seeds), part / "diagnostics.parquet")
-                _save_arrays(part / "random_iterate.npz", _named_leaves(history.seeds, seen.random_iterates))
-            result = {
-                "seeds": history.seeds.tolist(),
-                "epsilon": history.roll_call.epsilon,
-                "seconds": round(history.seconds, 3),
-                "seconds_preparing": round(history.seconds_preparing, 3),
-                **({} if seen is None else {"random_rounds": seen.random_rounds.tolist()}),
-            }
-            (part / "result.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-            part.chmod(0o755)
-            shutil.rmtree(place, ignore_errors=True)
-            part.rename(place)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+        write_whole_folder(place, lambda part: _fill(part, history))
 
     def load(self, label: str) -> History:
         """An algorithm's results. Models come back as a table of their leaves by name."""
@@ -191,6 +171,25 @@ class RunFolder:
             return state
 
         return adversary._replace(init=init)
+
+
+def _fill(part: Path, history: History) -> None:
+    """The files of an algorithm's folder."""
+    pq.write_table(history.metrics, part / "metrics.parquet")
+    pq.write_table(history.roll_call_table, part / "roll_call.parquet")
+    _save_arrays(part / "model.npz", _named_leaves(history.seeds, history.models))
+    seen = history.diagnostics
+    if seen is not None:
+        pq.write_table(seen.table(history.algorithm, history.seeds), part / "diagnostics.parquet")
+        _save_arrays(part / "random_iterate.npz", _named_leaves(history.seeds, seen.random_iterates))
+    result = {
+        "seeds": history.seeds.tolist(),
+        "epsilon": history.roll_call.epsilon,
+        "seconds": round(history.seconds, 3),
+        "seconds_preparing": round(history.seconds_preparing, 3),
+        **({} if seen is None else {"random_rounds": seen.random_rounds.tolist()}),
+    }
+    (part / "result.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
 
 
 def _left_by_a_start(path: Path) -> bool:
