@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 BENCH := .venv-bench
 BENCHED := $(BENCH)/.installed
 
-.PHONY: run test test-all lint format bench clean
+.PHONY: run test test-all fuzz audit lint format bench clean
 
 run: $(RUN)
 	$(BIN)/noshow run synthetic-0.9
@@ -18,6 +18,15 @@ test: lint
 
 test-all: lint
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+# More than 10,000 files with something wrong in them, each of which must work or be told in one sentence.
+fuzz: $(DEV)
+	NOSHOW_FUZZ=1200 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 tests/test_fuzz.py
+
+# Whether a package that noshow needs is known to be unsafe. Asks a service on the network.
+audit: $(DEV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 lint: $(DEV)
 	$(BIN)/ruff check .

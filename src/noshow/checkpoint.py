@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from noshow.arrays import load_arrays, save_arrays
 from noshow.clock import Clock
 from noshow.diagnostics import Diagnosis
 from noshow.engine import Simulation, Snapshot
+from noshow.errors import NoshowError
 from noshow.evaluate import Metrics
 from noshow.files import write_whole
 
@@ -163,8 +165,7 @@ _SEAL = hashlib.sha256().digest_size
 
 
 def _write(part: Path, arrays: dict[str, np.ndarray]) -> None:
-    with part.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    save_arrays(part, arrays)
     with part.open("r+b") as file:
         file.write(hashlib.file_digest(file, "sha256").digest())
 
@@ -173,11 +174,10 @@ def _read(file: Path) -> Snapshot | None:
     """The snapshot in a file; None if there is no such file, or not as it was written."""
     if not file.is_file() or not _sealed(file):
         return None
-    with np.load(file, allow_pickle=False) as arrays:
-        try:
-            return _snapshot({name: arrays[name] for name in arrays.files})
-        except KeyError:  # another version of noshow kept other things
-            return None
+    try:
+        return _snapshot(load_arrays(file))
+    except (NoshowError, KeyError, ValueError, TypeError):
+        return None  # sealed by another version of noshow, or by somebody else
 
 
 def _sealed(file: Path) -> bool:

@@ -18,6 +18,9 @@ class NoshowError(ValueError):
         noshow.errors.NoshowError: rate is -1.0: give a number above zero
     """
 
+    def __init__(self, sentence: str) -> None:
+        super().__init__(" ".join(sentence.split()))  # one line, whatever others' words in it hold
+
 
 def require(condition: bool, sentence: str) -> None:
     """Raise `NoshowError(sentence)` unless the condition holds."""

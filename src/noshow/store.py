@@ -24,7 +24,6 @@ import os
 import platform
 import shutil
 import tomllib
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,6 +35,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from noshow.arrays import load_arrays, save_arrays
 from noshow.checkpoint import Checkpoints
 from noshow.contracts import Adversary, Key, Memory, Model, Params
 from noshow.diagnostics import Diagnosis, Diagnostics
@@ -147,7 +147,7 @@ class RunFolder:
             result = json.loads((folder / "result.json").read_text("utf-8"))
             metrics = pq.read_table(folder / "metrics.parquet")
             calls = pq.read_table(folder / "roll_call.parquet")
-            arrays = _load_arrays(folder / "model.npz")
+            arrays = load_arrays(folder / "model.npz")
             models = [_leaves_of(seed, arrays) for seed in result["seeds"]]
             history = _history(label, result, metrics, calls, models, self.spec.sampled)
             return replace(history, diagnostics=_diagnostics(folder, result))
@@ -162,12 +162,12 @@ class RunFolder:
 
         def init(key: Key, federation: Federation, model: Model) -> Memory:
             name = "key-" + "-".join(str(word) for word in np.asarray(jax.random.key_data(key)).ravel())
-            kept = _load_arrays(file) if file.is_file() else {}
+            kept = load_arrays(file) if file.is_file() else {}
             if name in kept:
                 return kept[name]
             state = adversary.init(key, federation, model)
             if isinstance(state, jax.Array):
-                write_whole(file, lambda part: _save_arrays(part, kept | {name: np.asarray(state)}))
+                write_whole(file, lambda part: save_arrays(part, kept | {name: np.asarray(state)}))
             return state
 
         return adversary._replace(init=init)
@@ -177,11 +177,11 @@ def _fill(part: Path, history: History) -> None:
     """The files of an algorithm's folder."""
     pq.write_table(history.metrics, part / "metrics.parquet")
     pq.write_table(history.roll_call_table, part / "roll_call.parquet")
-    _save_arrays(part / "model.npz", _named_leaves(history.seeds, history.models))
+    save_arrays(part / "model.npz", _named_leaves(history.seeds, history.models))
     seen = history.diagnostics
     if seen is not None:
         pq.write_table(seen.table(history.algorithm, history.seeds), part / "diagnostics.parquet")
-        _save_arrays(part / "random_iterate.npz", _named_leaves(history.seeds, seen.random_iterates))
+        save_arrays(part / "random_iterate.npz", _named_leaves(history.seeds, seen.random_iterates))
     result = {
         "seeds": history.seeds.tolist(),
         "epsilon": history.roll_call.epsilon,
@@ -246,7 +246,7 @@ def _diagnostics(folder: Path, result: dict[str, Any]) -> Diagnostics | None:
     def column(name: str) -> np.ndarray | None:
         return np.asarray(table[name]).reshape(seeds, -1) if name in table.column_names else None
 
-    iterates = _load_arrays(folder / "random_iterate.npz")
+    iterates = load_arrays(folder / "random_iterate.npz")
     return Diagnostics.of(
         np.asarray(table["rate"])[: table.num_rows // seeds],
         Diagnosis(*map(column, Diagnosis._fields)),
@@ -274,16 +274,3 @@ def _answered(sampled: np.ndarray, responders: Any) -> np.ndarray:
 
 def _leaves_of(seed: int, arrays: Mapping[str, np.ndarray]) -> Params:
     return {name.partition(":")[2]: array for name, array in arrays.items() if name.partition(":")[0] == str(seed)}
-
-
-def _save_arrays(part: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    with part.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _load_arrays(file: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise NoshowError(f"{file} is damaged ({error}): remove it and run again") from None

@@ -86,6 +86,8 @@ def load_grid(
         (30, 1.0, 60)
     """
     tables, name, experiment = _read(source)
+    for key in ("setting", "scale"):
+        require(isinstance(tables.get(key, ""), str), f"{source}: {key} is {tables.get(key)!r}: give a name")
     setting, scale = setting or tables.get("setting"), scale or tables.get("scale")
     common = [*_pairs(tables.get("set", {}), source, "set").items(), *map(assignment, assignments)]
     cells = []
@@ -125,8 +127,9 @@ def _read(source: str) -> tuple[dict[str, Any], str, str]:
         require(key in KEYS, f"{source}: {key} is not part of a grid: {nearest(key, KEYS)}")
     experiment = tables.get("experiment", 0)
     require(isinstance(experiment, str), f'{source} names no experiment: add experiment = "…", a preset or a spec file')
+    grid = tables.get("grid")
     require(
-        isinstance(tables.get("grid"), list) and all(isinstance(table, dict) for table in tables["grid"]),
+        isinstance(grid, list) and bool(grid) and all(isinstance(table, dict) for table in grid),
         f"{source} has no grid: write [[grid]], and under it each setting's values, such as rate = [0.01, 0.1]",
     )
     found = experiment if experiment in preset_names() else str(Path(source).parent / experiment)

@@ -80,8 +80,11 @@ class Results:
         """The curves of all finished algorithms, by label."""
         if not self.finished:
             return {}
-        metrics, rounds = pq.read_table(self.path / EVALUATIONS), pq.read_table(self.path / ROUNDS)
-        return {label: _curves(label, _only(metrics, label), _only(rounds, label)) for label in self.finished}
+        try:
+            metrics, rounds = pq.read_table(self.path / EVALUATIONS), pq.read_table(self.path / ROUNDS)
+            return {label: _curves(label, _only(metrics, label), _only(rounds, label)) for label in self.finished}
+        except (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException) as error:
+            raise NoshowError(f"the results in {self.path} are damaged ({error}): remove it and run again") from None
 
     def checkpoints(self, label: str) -> Checkpoints:
         """Where an unfinished run is kept."""
