@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from noshow.contracts import Adversary, Model
 from noshow.errors import NoshowError, require
@@ -25,6 +26,11 @@ def check(
 ) -> None:
     """Raise a `NoshowError` unless these can make a run."""
     clients = federation.clients
+    numbers = {"sampled": sampled, "rounds": rounds, "evaluate_every": evaluate_every}
+    numbers |= {} if evaluate_on is None else {"evaluate_on": evaluate_on}
+    for name, value in [*numbers.items(), *(("seeds", seed) for seed in seeds)]:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        require(whole, f"{name} is {value!r}: give a whole number")
     require(
         1 <= sampled <= clients,
         f"sampled is {sampled}, but there are {clients} clients: give a number from 1 to {clients}",
@@ -56,7 +62,8 @@ def _check_model(model: Model, federation: Federation) -> None:
     try:
         params = jax.eval_shape(model.init, jax.random.key(0))
         batch = jax.eval_shape(lambda *stored: model.prepare(federation.read(*stored)), federation.shared, rows)
-        found = [jnp.shape(column) for column in jax.eval_shape(model.measure, params, batch)]
+        measured = jax.eval_shape(model.measure, params, batch)
+        found = [jnp.shape(column) for column in measured]
     except (TypeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoshowError(f"the model {model.name!r} cannot read the data of {federation.name!r}: {reason}") from None
@@ -65,3 +72,7 @@ def _check_model(model: Model, federation: Federation) -> None:
         f"the model {model.name!r} returned shapes {[list(shape) for shape in found]} for one example: "
         "`measure` returns one loss and one 1.0 or 0.0 an example",
     )
+    for what, leaves in (("init", jax.tree.leaves(params)), ("measure", measured)):
+        require(len(leaves) > 0, f"the model {model.name!r} has no parameters: `init` returns them")
+        other = " and ".join(sorted({str(leaf.dtype) for leaf in leaves} - {"float32"}))
+        require(not other, f"`{what}` of the model {model.name!r} returned {other}: its numbers must be float32")

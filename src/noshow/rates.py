@@ -67,7 +67,10 @@ def curve(rate: Rate, rounds: int) -> np.ndarray:
         >>> curve(inverse_sqrt(1.0), 4).round(2).tolist()
         [1.0, 0.7099999785423279, 0.5799999833106995, 0.5]
     """
-    values = np.array([float(rate(t)) for t in range(rounds)], np.float32)
+    try:
+        values = np.array([float(rate(t)) for t in range(rounds)], np.float32)
+    except (TypeError, ValueError):
+        raise NoshowError(f"the rate of round 0 is {rate(0)!r}: give a function from a round to a number") from None
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
         raise NoshowError(f"the rate is {values[bad[0]]} in round {bad[0]}: rates must be finite and above zero")

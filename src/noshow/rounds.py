@@ -176,12 +176,8 @@ def train(
         work = setting.algorithm.client.reply(local, thetas[row], memory, rates[row])
         require(isinstance(work, Work), f"the client of {setting.algorithm.name!r} must return noshow.Work(reply, …)")
         _shaped(work.reply, thetas.shape[1:], f"the client of {setting.algorithm.name!r}", "number a parameter")
-        kept, given = jax.tree.map(jnp.shape, work.memory), jax.tree.map(jnp.shape, memory)
-        require(
-            kept == given,
-            f"the client of {setting.algorithm.name!r} keeps a memory of shape {kept}, but its `init` made {given}: "
-            "return a memory like the one that came in",
-        )
+        _float32(work.reply, f"the client of {setting.algorithm.name!r}", "number a parameter")
+        _alike(work.memory, memory, f"the client of {setting.algorithm.name!r}")
         # What nobody looks at is not worked out, nor carried between devices.
         return work if looked_at else work._replace(gradients=None)
 
@@ -229,8 +225,13 @@ def aggregate(
         sends = setting.algorithm.client.sends
         replies = Replies(work.reply, ids, answered, weights[ids], all_weights, key, sends)
         with products_in("float32"):
-            server, theta = setting.algorithm.server.step(state.server, state.theta, replies, rate)
+            ended = setting.algorithm.server.step(state.server, state.theta, replies, rate)
+        both = isinstance(ended, tuple) and len(ended) == 2
+        require(both, f"the server of {setting.algorithm.name!r} returned no pair: `step` returns (state, theta)")
+        server, theta = ended
+        _float32(theta, f"the server of {setting.algorithm.name!r}", "number a parameter")
         _shaped(theta, state.theta.shape, f"the server of {setting.algorithm.name!r}", "number a parameter")
+        _alike(server, state.server, f"the server of {setting.algorithm.name!r}")
         return State(theta, jax.tree.map(keep, state.clients, work.memory), server)
 
     weights = inputs.holdings.weights
@@ -262,3 +263,17 @@ def _shaped(array: Array, shape: tuple[int, ...], whose: str, what: str) -> None
     """Shapes are known when the round is compiled: a user's part that returns another one is told then."""
     found = jnp.shape(array)
     require(found == shape, f"{whose} returned shape {list(found)}: it must be {list(shape)}, one {what}")
+
+
+def _float32(array: Array, whose: str, what: str) -> None:
+    kind = jnp.result_type(array)
+    require(kind == jnp.float32, f"{whose} returned numbers of type {kind}: they must be float32, one {what}")
+
+
+def _alike(kept: Memory, given: Memory, whose: str) -> None:
+    """What is remembered keeps its shape and type from round to round."""
+    found, expected = (jax.tree.map(lambda m: f"{jnp.result_type(m)}{list(jnp.shape(m))}", m) for m in (kept, given))
+    require(
+        found == expected,
+        f"{whose} keeps a memory of {found}, but its `init` made {expected}: return a memory like the one that came in",
+    )

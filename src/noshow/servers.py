@@ -69,7 +69,14 @@ def remember(aggregator: Aggregator, memory: Width | None = None) -> Server:
         heard = jnp.where(replies.answered[:, None], replies.gradients(rate), last)
         state = state.at[replies.ids].set(as_kept(heard, state), unique_indices=True)
         points = state if reads_narrow(aggregator) else widen(state)
-        return state, theta - rate * aggregator(points, replies.all_weights, replies.key)
+        point = aggregator(points, replies.all_weights, replies.key)
+        found = getattr(point, "shape", None)
+        require(
+            found == theta.shape,
+            f"the aggregator returned {'no array' if found is None else f'shape {list(found)}'}: it must return one "
+            f"point {list(theta.shape)} for points {list(points.shape)} and weights {list(points.shape[:1])}",
+        )
+        return state, theta - rate * point
 
     check_width(memory)
     return Server(step, init=lambda d, clients: remembered((clients, d), memory))
