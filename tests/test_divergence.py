@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import noshow as ns
 from noshow.cli import app
+from noshow.contracts import Array, Batch, Key, Params
 from noshow.display import result_table
 
 FEDERATION = small_federation(clients=6)
@@ -25,7 +26,7 @@ FEDERATION = small_federation(clients=6)
 def quadratic(limit: float = np.inf) -> ns.Model:
     """F(theta) = theta^2 / 2, whatever the data; beyond the limit it is no number. A step at rate r: theta (1 - r)."""
 
-    def measure(params: ns.Params, batch: ns.Batch) -> tuple[ns.Array, ns.Array]:
+    def measure(params: Params, batch: Batch) -> tuple[Array, Array]:
         n = batch[1].shape[0]
         square = 0.5 * jnp.square(params["theta"])
         return jnp.full(n, jnp.where(square > limit, jnp.nan, square)), jnp.zeros(n)
@@ -57,11 +58,11 @@ def test_a_million_times_the_first_loss_is_an_explosion() -> None:
 
 
 def test_seeds_that_hold_go_on() -> None:
-    def measure(params: ns.Params, batch: ns.Batch) -> tuple[ns.Array, ns.Array]:
+    def measure(params: Params, batch: Batch) -> tuple[Array, Array]:
         n = batch[1].shape[0]
         return jnp.full(n, 0.5 * jax.lax.stop_gradient(params["curve"]) * jnp.square(params["theta"])), jnp.zeros(n)
 
-    def init(key: ns.Key) -> ns.Params:
+    def init(key: Key) -> Params:
         return {"theta": jnp.ones(()), "curve": jnp.where(jax.random.uniform(key) < 0.5, 0.01, 30.0)}
 
     model = ns.Model(init, measure, name="lottery")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import noshow as ns
+from noshow.contracts import Array
 
 MEAN = ns.Model(
     lambda key: jnp.zeros(2), lambda theta, x: (0.5 * jnp.square(x - theta).sum(-1), jnp.zeros(len(x))), "mean"
@@ -99,7 +100,7 @@ def remembering(aggregator: Callable[..., object]) -> ns.Algorithm:
     return algorithm(server=ns.servers.remember(aggregator))  # type: ignore[arg-type]
 
 
-def nothing(params: None, x: ns.Array) -> tuple[ns.Array, ns.Array]:
+def nothing(params: None, x: Array) -> tuple[Array, Array]:
     return x.sum(-1), jnp.zeros(len(x))
 
 

@@ -13,8 +13,10 @@ from typing import Any, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from noshow import adversaries, algorithms, datasets, models, rates
-from noshow.contracts import Algorithm, Rate
+from noshow.contracts import Adversary, Algorithm, Model, Rate
 from noshow.errors import NoshowError, nearest, require
+from noshow.federation import Federation
+from noshow.plugins import Parts
 
 Settings = Mapping[str, Any]
 Kind = Mapping[str, Callable[..., Any]]
@@ -24,12 +26,13 @@ def _public(module: Any, names: list[str]) -> Kind:
     return {name: getattr(module, name) for name in names}
 
 
-DATASETS = _public(datasets, datasets.__all__)
+DATASETS = Parts("noshow.datasets", _public(datasets, datasets.__all__), Federation)
 # Adapters take a user's own objects, which a file cannot name.
-MODELS = _public(models, [name for name in models.__all__ if not name.startswith("from_")])
-ADVERSARIES = _public(adversaries, adversaries.__all__)
+_MODELS = _public(models, [name for name in models.__all__ if not name.startswith("from_")])
+MODELS = Parts("noshow.models", _MODELS, Model)
+ADVERSARIES = Parts("noshow.adversaries", _public(adversaries, adversaries.__all__), Adversary)
 RATES = _public(rates, ["constant", "inverse_sqrt", "inverse"])
-ALGORITHMS = _public(algorithms, algorithms.__all__)
+ALGORITHMS = Parts("noshow.algorithms", _public(algorithms, algorithms.__all__), Algorithm)
 
 
 def resolve(kind: Kind, settings: Settings, where: str) -> dict[str, Any]:
@@ -39,15 +42,15 @@ def resolve(kind: Kind, settings: Settings, where: str) -> dict[str, Any]:
     name = settings["name"]
     require(isinstance(name, str), f"{where}.name is {name!r}: give one of {names}, in quotes")
     require(name in kind, f"{where}.name is {name!r}, which is not known: {nearest(str(name), kind)}")
-    signature = inspect.signature(kind[str(name)])
-    hints = get_type_hints(kind[str(name)])
+    part = kind[str(name)]
+    signature, hints = inspect.signature(part), _hints(part, str(name))
     for key in settings:
         known = key == "name" or key in signature.parameters
         require(known, f"{where}.{key} is not a setting of {name}: {nearest(key, signature.parameters)}")
     resolved: dict[str, Any] = {"name": name}
     for key, parameter in signature.parameters.items():
         if key in settings:
-            resolved[key] = _as_toml(typed(hints[key], settings[key], f"{where}.{key}"))
+            resolved[key] = _as_toml(typed(hints.get(key, Any), settings[key], f"{where}.{key}"))
         elif parameter.default is inspect.Parameter.empty:
             raise NoshowError(f"{where}.{key} is missing: {name} needs it")
         elif parameter.default is not None:  # TOML has no null: what is left out stays left out
@@ -55,14 +58,25 @@ def resolve(kind: Kind, settings: Settings, where: str) -> dict[str, Any]:
     return resolved
 
 
+def _hints(part: Callable[..., Any], name: str) -> dict[str, Any]:
+    try:
+        return get_type_hints(part)
+    except Exception as error:  # names in annotations that mean nothing
+        raise NoshowError(f"the types of {name}'s arguments cannot be read ({error}): mend its signature") from None
+
+
 def build(kind: Kind, settings: Settings, where: str) -> Any:
     """The part itself, from resolved settings."""
     arguments = {key: _argument(value, f"{where}.{key}") for key, value in settings.items() if key != "name"}
     try:
-        return kind[settings["name"]](**arguments)
+        part = kind[settings["name"]](**arguments)
     except NoshowError as error:
         names_a_setting = str(error).split()[0] in arguments
         raise NoshowError(f"{where}.{error}" if names_a_setting else str(error)) from None
+    wanted = kind.makes if isinstance(kind, Parts) else object
+    found = type(part).__name__
+    require(isinstance(part, wanted), f"{where}: {settings['name']} returned a {found}, and no {wanted.__name__}")
+    return part
 
 
 def typed(hint: Any, value: Any, where: str) -> Any:
