@@ -17,6 +17,7 @@ from noshow import (  # noqa: E402
     rates,
     servers,
     theory,
+    trace,
 )
 from noshow.contracts import (  # noqa: E402
     Adversary,
@@ -71,4 +72,5 @@ __all__ = [
     "servers",
     "simulate",
     "theory",
+    "trace",
 ]
