@@ -4,7 +4,8 @@
 
 Each turn does one thing: a run of one of the nine algorithms, on other data each time, with one seed or several; a run
 that is put aside and taken up again; one that diverges; a sweep of a small grid in this process, or in a pool. What a
-turn wrote is read back and removed. The first tenth of the time warms up: caches fill, and what they hold is no growth.
+turn wrote is read back and removed. JAX remembers every shape that it has traced, and hardly a turn has the shapes of
+another: as a worker of a sweep does, the process lets it forget once in a while. The first tenth of the time warms up.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from noshow.spec_file import load, load_with
 from noshow.store import RunFolder
 from noshow.sweep import sweep
 from noshow.sweep_grid import Cell, Grid
+from noshow.workbench import Bench
 
 DOCS = Path(__file__).parent.parent / "docs"
 NAMES = load("synthetic-0.9").labels
@@ -107,10 +109,12 @@ def soak(minutes: float) -> list[dict[str, object]]:
     """What the process held after every turn."""
     own, chance, begun = psutil.Process(), random.Random(0), time.monotonic()
     seen: list[dict[str, object]] = []
+    bench = Bench()
     while (passed := time.monotonic() - begun) < 60 * minutes:
         kind = chance.choices(list(TURNS), weights=[8, 3, 2, 3, 1])[0]
         with tempfile.TemporaryDirectory() as folder:
             TURNS[kind](chance, Path(folder))
+        bench.tidy()
         gc.collect()
         held = {
             "memory": own.memory_info().rss,

@@ -66,6 +66,7 @@ def work(job: Job, clock: Clock, bench: Bench) -> Ended:
         spec = validate(tomllib.loads(job.spec))
         place = RunFolder.of(spec, folder)
         histories = complete(spec, place, Silent(), False, clock, job.seconds_between, bench.realise)
+        bench.tidy()
         return Ended(job.place, "put aside" if histories is None else "done")
     except BusyError:
         return Ended(job.place, "busy")
