@@ -10,7 +10,7 @@ BENCHED := $(BENCH)/.installed
 .PHONY: run test test-all fuzz audit lint format bench clean
 
 run: $(RUN)
-	$(BIN)/noshow run synthetic-0.9
+	$(BIN)/noshow run synthetic-0.9 --report
 
 # Compiling takes most of the time: here with little optimising, in `make test-all` as users do.
 test: lint
@@ -48,7 +48,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(RUN): pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
 	touch $@
 
 $(DEV): pyproject.toml | $(VENV)/bin/python

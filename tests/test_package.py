@@ -18,13 +18,13 @@ def python(code: str) -> str:
 
 
 def test_import_is_quick() -> None:
-    """Under 1.5 s; the best of three, since other work on the machine is not ours to measure."""
-    code = "import time; t = time.perf_counter(); import noshow; print(time.perf_counter() - t)"
+    """Under 1.5 s of the processor; the best of three, since other work on the machine is not ours to measure."""
+    code = "import time; t = time.process_time(); import noshow; print(time.process_time() - t)"
     assert min(float(python(code)) for _ in range(3)) < 1.5
 
 
 def test_import_leaves_heavy_and_optional_packages_alone() -> None:
-    heavy = ["matplotlib", "pandas", "pyarrow", "pydantic", "rich", "typer", "scipy.stats"]
+    heavy = ["flwr", "matplotlib", "mlflow", "pandas", "plotly", "pyarrow", "pydantic", "rich", "typer", "scipy.stats"]
     loaded = python(f"import sys, noshow; print([name for name in {heavy} if name in sys.modules])")
     assert loaded == "[]\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -30,8 +31,11 @@ from noshow.cli_flags import (
     join_others,
     start_on,
 )
+from noshow.cli_new import app as new_app
+from noshow.cli_report import report
 from noshow.cli_reproduce import reproduce
 from noshow.cli_sweep import sweep
+from noshow.cli_trace import app as trace_app
 from noshow.devices import keep_compiled
 from noshow.errors import NoshowError
 from noshow.interrupt import asked_to_stop, told_when_stopped
@@ -46,11 +50,14 @@ app = typer.Typer(
 )
 
 app.add_typer(data_app)
+app.add_typer(trace_app)
+app.add_typer(new_app)
 app.command()(reproduce)
 app.command()(doctor)
 app.command()(bounds)
 app.command()(bench)
 app.command()(sweep)
+app.command()(report)
 
 # What only one command needs is imported inside it, so that --help and --version answer sooner.
 
@@ -96,6 +103,16 @@ def run(
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run folder; runs/NAME-… if left out.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Run what is finished anew.")] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(metavar="mlflow|tensorboard|wandb", help="Follow the run there, too; may be given several times."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, as things happen, instead of bars and tables.")
+    ] = False,
+    html: Annotated[
+        bool, typer.Option("--report", help="Write report.html into the run folder, too; see `noshow report`.")
+    ] = False,
     device: Device = None,
     cores: Cores = None,
     precision: Products = None,
@@ -108,34 +125,41 @@ def run(
     from noshow import spec_file
     from noshow.clock import Clock
     from noshow.display import display_for, result_table
+    from noshow.json_lines import JsonLines
+    from noshow.report import write_report
     from noshow.run import run as run_spec
     from noshow.store import RunFolder
+    from noshow.trackers import tracker
+    from noshow.trackers.telling import Telling
 
     start_on(device, cores, lambda: join_others(coordinator, processes, process))
     limit = None if memory is None else bytes_of(memory)
     flags = {"seeds": None if seeds is None else f"[{seeds}]", "precision": precision}
     changes = [*(assignments or []), *(f"{key}={value}" for key, value in flags.items() if value is not None)]
     spec = spec_file.load(source, changes, setting, scale)
-    console = Console(quiet=not distributed.first())
+    console = Console(quiet=as_json or not distributed.first())
     clock = Clock()
     with (
         distributed.mirrored(out or RunFolder.place(spec)) as place,
         told_when_stopped("stopped at once; the same command goes on from the last checkpoint"),
         asked_to_stop(clock.stop, "putting the run aside; once more to stop at once"),
-        display_for(console) as display,
+        JsonLines() if as_json and distributed.first() else display_for(console) as display,
     ):
         folder = RunFolder.of(spec, place)
-        histories = run_spec(spec, folder, display, again, clock, limit)
+        told = [tracker(name, folder.path) for name in track or [] if distributed.first()]
+        histories = run_spec(spec, folder, Telling(display, told, spec), again, clock, limit)
     if histories is None:
         console.print(f"stopped; the same command {'starts over' if again else 'goes on from here'}")
         raise typer.Exit(130)
+    files = {"run folder": folder.path, "figure": folder.path / "figure.png"}
+    if html and distributed.first():
+        files["report"] = folder.path / "report.html"
+        write_report([folder.path], files["report"])
     console.print(result_table(histories))
-    console.print(
-        f"run folder: {folder.path}\nfigure:     {folder.path / 'figure.png'}",
-        soft_wrap=True,
-        highlight=False,
-        markup=False,
-    )
+    if as_json and distributed.first():
+        print(json.dumps({"event": "done", **{name: str(file) for name, file in files.items()}}))
+    for name, file in files.items():
+        console.print(f"{f'{name}:':<11} {file}", soft_wrap=True, highlight=False, markup=False)
 
 
 @app.command()

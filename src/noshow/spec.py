@@ -31,6 +31,9 @@ FILES_OF_A_RUN = (
     "unfinished",
     "progress.json",
     "lock",
+    "report.html",
+    "tensorboard",
+    "wandb",
 )
 """Names in a run folder that no algorithm may take for its own."""
 WRITTEN = "written"

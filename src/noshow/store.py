@@ -37,6 +37,7 @@ import pyarrow.parquet as pq
 
 from noshow.arrays import load_arrays, save_arrays
 from noshow.checkpoint import Checkpoints
+from noshow.commit import commit
 from noshow.contracts import Adversary, Key, Memory, Model, Params
 from noshow.diagnostics import Diagnosis, Diagnostics
 from noshow.errors import NoshowError, require
@@ -202,6 +203,7 @@ def about() -> dict[str, Any]:
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "noshow": __version__,
+        "commit": commit(),
         "jax": jax.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noshow.checkpoint import Checkpoints
-from noshow.commit import commit
 from noshow.errors import NoshowError, require
 from noshow.evaluate import Metrics
 from noshow.files import write_whole
@@ -51,7 +50,6 @@ class Results:
     def __init__(self, path: Path, spec: Spec) -> None:
         self.path = path
         self.spec = spec
-        self._commit = commit()
         file = path / "spec.toml"
         if file.exists():
             there = _read_spec(file)
@@ -71,7 +69,7 @@ class Results:
         write_whole(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
         _append(self.path / EVALUATIONS, history.algorithm, history.metrics)
         _append(self.path / ROUNDS, history.algorithm, _rounds_table(history))
-        facts = about() | {"commit": self._commit, "seconds": round(history.seconds, 1)}
+        facts = about() | {"seconds": round(history.seconds, 1)}
         done = self._about() | {history.algorithm: facts}
         write_whole(self.path / "about.json", lambda part: part.write_text(json.dumps(done, indent=1) + "\n", "utf-8"))
         self.checkpoints(history.algorithm).forget()
