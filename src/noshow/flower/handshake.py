@@ -1,0 +1,82 @@
+"""How clients enter the roster: every node that is new is asked once who it is and how many examples it holds.
+
+The question is a message of type `query.roster`. The answer holds one `ConfigRecord` with `client`, a name of the
+client's own that outlives its node, and `num-examples`.
+"""
+
+from __future__ import annotations
+
+import time
+from logging import INFO, WARNING
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore import log
+
+from noshow.errors import NoshowError
+from noshow.flower.post import FIRST_PAUSE, pull, push
+from noshow.flower.roster import Roster
+from noshow.flower.silence import of_error
+
+QUESTION = "query.roster"
+
+
+class Reception:
+    """Asks new nodes who they are, and takes their answers as they come."""
+
+    def __init__(self, roster: Roster, patience: float) -> None:
+        self._roster, self._patience = roster, patience
+        self._asked: dict[str, tuple[int, float]] = {}
+        self._done: set[int] = set()
+
+    def welcome(self, grid: Grid) -> None:
+        """Take the answers that are here, and ask the nodes that are new. Waits for nobody."""
+        for question, reply in pull(grid, self._asked).items():
+            node, _ = self._asked.pop(question)
+            if not (reply.has_error() and of_error(reply.error).reason in ("timeout", "unavailable")):
+                self._done.add(node)
+                self._enter(node, reply)
+        now = time.monotonic()
+        self._asked = {question: (node, until) for question, (node, until) in self._asked.items() if until > now}
+        pending = {node for node, _ in self._asked.values()}
+        new = [node for node in grid.get_node_ids() if node not in self._done and node not in pending]
+        questions = [Message(RecordDict({}), node, QUESTION, ttl=self._patience) for node in new]
+        taken = push(grid, questions)
+        for asked in (message.metadata for message in questions if message.metadata.message_id in taken):
+            self._asked[asked.message_id] = asked.dst_node_id, now + self._patience
+
+    def gather(self, grid: Grid, fewest: int) -> None:
+        """Wait until everybody online was asked and has answered, and the roster has enough clients to sample."""
+        end = time.monotonic() + self._patience
+        self.welcome(grid)
+        while (self._asked or len(self._roster.members()) < fewest) and time.monotonic() < end:
+            time.sleep(10 * FIRST_PAUSE)
+            self.welcome(grid)
+        found = len(self._roster.members())
+        if found < fewest:
+            raise NoshowError(
+                f"the roster of {self._roster.path} has {found} clients and {fewest} are to be sampled: "
+                "start more nodes, enrol clients from a file, or sample fewer"
+            )
+
+    def _enter(self, node: int, reply: Message) -> None:
+        introduced = None if reply.has_error() else _introduction(reply.content)
+        if introduced is None:
+            log(WARNING, "node %s did not say who it is: its app needs a function for %s", node, QUESTION)
+            return
+        client, n = introduced
+        known = {member.client: member.n for member in self._roster.members()}
+        if client not in known:
+            self._roster.enrol(client, n)
+            log(INFO, "client %s joins with %s examples, at node %s", client, n, node)
+        elif known[client] != n:
+            log(WARNING, "client %s says it has %s examples; the roster's %s count", client, n, known[client])
+        self._roster.seen_at(client, node)
+
+
+def _introduction(content: RecordDict) -> tuple[str, int] | None:
+    for record in content.config_records.values():
+        client, n = record.get("client"), record.get("num-examples")
+        if isinstance(client, str) and client and isinstance(n, int) and 1 <= n < 2**31:
+            return client, n
+    return None

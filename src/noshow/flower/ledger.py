@@ -1,0 +1,146 @@
+"""A run in the roster's database: model, memory, metrics and the roll call, one whole round after the other."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from noshow.errors import require
+from noshow.flower.roster import Roster
+from noshow.trace import Entry
+
+_TABLES = """
+create table if not exists runs (run text primary key, settings text, round integer, theta blob, members text);
+create table if not exists memory (run text, array integer, number integer, piece blob,
+    primary key (run, array, number)) without rowid;
+create table if not exists heard (run text, number integer, round integer, primary key (run, number)) without rowid;
+create table if not exists metrics (run text, round integer, kind text, metrics text,
+    primary key (run, round, kind)) without rowid;
+create table if not exists roll_call (run text, round integer, place integer, client text, status text, reason text,
+    n integer, time text, primary key (run, round, place)) without rowid;
+"""
+
+Metrics = Mapping[str, Any]
+
+
+class Kept(NamedTuple):
+    """A run as it was after its last whole round: `members` are those whom the memory is of, `heard` each one's last
+    round with an answer."""
+
+    round: int
+    theta: np.ndarray
+    members: list[int]
+    memory: dict[tuple[int, int], bytes]
+    heard: dict[int, int]
+    metrics: dict[tuple[int, str], Metrics]
+
+
+class Ledger:
+    """One run's pages.
+
+    Example:
+        >>> import tempfile, numpy as np
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     roster = Roster(f"{folder}/federation.sqlite")
+        ...     _ = Ledger(roster, "first").begin({"sampled": 2}, np.zeros(3, np.float32))
+        ...     Ledger(roster, "first").kept({"sampled": 2}).round
+        0
+    """
+
+    def __init__(self, roster: Roster, run: str) -> None:
+        self._roster, self._run = roster, run
+        with roster.transaction() as database:
+            for statement in _TABLES.split(";"):
+                database.execute(statement)
+
+    def begin(self, settings: Metrics, theta: np.ndarray) -> Kept:
+        """A new run with this first model."""
+        row = (self._run, json.dumps(settings), 0, theta.tobytes(), "[]")
+        with self._roster.transaction() as database:
+            database.execute("insert into runs values (?, ?, ?, ?, ?)", row)
+        return Kept(0, theta, [], {}, {}, {})
+
+    def kept(self, settings: Metrics) -> Kept | None:
+        """The run as it was left, if it was begun; raises if it was begun with other settings."""
+        with self._roster.transaction() as database:
+            found = database.execute(
+                "select settings, round, theta, members from runs where run = ?", (self._run,)
+            ).fetchone()
+            if found is None:
+                return None
+            self._check(json.loads(found[0]), json.loads(json.dumps(settings)))
+            return Kept(
+                found[1],
+                np.frombuffer(found[2], np.float32).copy(),
+                json.loads(found[3]),
+                {(array, number): piece for array, number, piece in self._rows(database, "memory")},
+                dict(self._rows(database, "heard")),
+                {(t, kind): json.loads(text) for t, kind, text in self._rows(database, "metrics")},
+            )
+
+    def close_round(
+        self,
+        t: int,
+        theta: np.ndarray,
+        members: list[int],
+        memory: Mapping[tuple[int, int], np.ndarray],
+        heard: Iterable[int],
+        entries: Iterable[Entry],
+        metrics: Metrics,
+    ) -> None:
+        """All that round t changed, at once: should the process die, the round has happened or it has not."""
+        run = self._run
+        with self._roster.transaction() as database:
+            moved = database.execute(
+                "update runs set round = ?, theta = ?, members = ? where run = ? and round = ?",
+                (t, theta.data, json.dumps(members), run, t - 1),
+            )
+            require(moved.rowcount == 1, f"another process plays run {run!r} too: let one of them go on")
+            pieces = [(run, *key, np.ascontiguousarray(piece).data) for key, piece in memory.items()]
+            database.executemany("replace into memory values (?, ?, ?, ?)", pieces)
+            database.executemany("replace into heard values (?, ?, ?)", [(run, number, t) for number in heard])
+            rows = [
+                (run, t, place, e.client, e.status, e.reason, e.n, e.time.isoformat())
+                for place, e in enumerate(entries)
+            ]
+            database.executemany("replace into roll_call values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            database.execute("replace into metrics values (?, ?, ?, ?)", (run, t, "train", json.dumps(metrics)))
+
+    def note(self, t: int, kind: str, metrics: Metrics) -> None:
+        """More metrics of round t: of the clients' evaluation (`evaluate`), or of the server's own (`server`)."""
+        with self._roster.transaction() as database:
+            row = (self._run, t, kind, json.dumps(metrics))
+            database.execute("replace into metrics values (?, ?, ?, ?)", row)
+
+    def amend(self, t: int, client: str, reason: str) -> None:
+        """Why a client was silent in round t has turned out after its end."""
+        with self._roster.transaction() as database:
+            database.execute(
+                "update roll_call set reason = ? where run = ? and round = ? and client = ? and status = 'silent'",
+                (reason, self._run, t, client),
+            )
+
+    def roll_call(self) -> list[Entry]:
+        """Who was sampled and who answered, in all rounds so far."""
+        with self._roster.transaction() as database:
+            rows = database.execute(
+                "select round, client, status, reason, n, time from roll_call where run = ? order by round, place",
+                (self._run,),
+            )
+            return [Entry(t, who, status, why, n, datetime.fromisoformat(at)) for t, who, status, why, n, at in rows]
+
+    def _rows(self, database: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
+        rows = database.execute(f"select * from {table} where run = ?", (self._run,))
+        return [row[1:] for row in rows]
+
+    def _check(self, begun: Metrics, now: Metrics) -> None:
+        other = [name for name in now if begun.get(name) != now[name]]
+        require(
+            not other,
+            f"run {self._run!r} was begun with another {', '.join(other)}: give what it was begun with, or another run",
+        )

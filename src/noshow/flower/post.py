@@ -1,0 +1,39 @@
+"""Messages out, replies in, until all are here or the time is up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
+"""Seconds between two looks at the mailbox: more and more, so that slow rounds do not load the SuperLink."""
+
+
+def push(grid: Grid, messages: Sequence[Message]) -> set[str]:
+    """Send messages; the ids of those that Flower took. Nodes that it has forgotten get none."""
+    if not messages:
+        return set()
+    taken = set(grid.push_messages(messages))
+    return {message.metadata.message_id for message in messages} & taken
+
+
+def pull(grid: Grid, ids: Iterable[str]) -> dict[str, Message]:
+    """The replies that are here, by the id of what they reply to."""
+    waiting = list(ids)
+    return {reply.metadata.reply_to_message_id: reply for reply in grid.pull_messages(waiting)} if waiting else {}
+
+
+def collect(grid: Grid, ids: set[str], seconds: float) -> dict[str, Message]:
+    """Replies by the id of what they reply to; those that do not come within so many seconds are left out."""
+    end, pause = time.monotonic() + seconds, FIRST_PAUSE
+    replies: dict[str, Message] = {}
+    while True:
+        replies |= pull(grid, ids - replies.keys())
+        left = end - time.monotonic()
+        if left <= 0 or ids <= replies.keys():
+            return replies
+        time.sleep(min(pause, left))
+        pause = min(1.5 * pause, LONGEST_PAUSE)

@@ -1,0 +1,142 @@
+"""Who is registered: names, their numbers of examples, and the nodes they were last seen at, in SQLite.
+
+Clients stay on the roster while they are offline: that they are sampled all the same is what makes silence visible.
+"""
+
+from __future__ import annotations
+
+import csv
+import sqlite3
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from noshow.errors import NoshowError, require
+
+# Node ids are unsigned 64-bit numbers, and SQLite's are signed: they are kept as text.
+_TABLE = """
+create table if not exists clients (
+    number integer primary key autoincrement,
+    client text not null,
+    n integer not null,
+    node text,
+    joined text not null,
+    gone text
+)
+"""
+_ONCE = "create unique index if not exists present on clients (client) where gone is null"
+
+
+class Member(NamedTuple):
+    """A registered client: `number` counts those who ever joined, `n` is n_i, `node` where it was last seen."""
+
+    number: int
+    client: str
+    n: int
+    node: int | None
+
+
+class Roster:
+    """The registered clients of a federation, in a SQLite file that other processes may change at any time.
+
+    Args:
+        path: the file; it is made where there is none. The runs of a `Strategy` are kept in it too.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     roster = Roster(f"{folder}/federation.sqlite")
+        ...     roster.enrol("hospital-a", 1200)
+        ...     roster.enrol("hospital-b", 300)
+        ...     roster.leave("hospital-a")
+        ...     [(member.client, member.n) for member in roster.members()]
+        [('hospital-b', 300)]
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._database = _opened(self.path)
+        weakref.finalize(self, self._database.close)
+        with self.transaction() as database:
+            database.execute(_TABLE)
+            database.execute(_ONCE)
+
+    def members(self) -> list[Member]:
+        """Those who are registered now, in the order in which they joined."""
+        with self.transaction() as database:
+            rows = database.execute("select number, client, n, node from clients where gone is null order by number")
+            return [Member(number, client, n, node and int(node)) for number, client, n, node in rows]
+
+    def enrol(self, client: str, n: int) -> None:
+        """Register a client with n examples, or give a registered one another number of them."""
+        require(client != "", "a client has no name: give each its own")
+        require(1 <= n < 2**31, f"client {client!r} has {n} examples: give 1 or more")
+        with self.transaction() as database:
+            found = database.execute("update clients set n = ? where client = ? and gone is null", (n, client))
+            if found.rowcount == 0:
+                database.execute("insert into clients (client, n, joined) values (?, ?, ?)", (client, n, _now()))
+
+    def enrol_file(self, path: str | Path) -> None:
+        """Register the clients of a CSV file with the columns `client` and `n`."""
+        try:
+            with Path(path).open(encoding="utf-8", newline="") as file:
+                rows = [(row["client"], int(row["n"])) for row in csv.DictReader(file)]
+        except OSError as error:
+            raise NoshowError(f"{path} cannot be read: {error.strerror or error}") from None
+        except (KeyError, TypeError, ValueError):
+            raise NoshowError(f"{path} is no roster: give a CSV file with the columns client and n") from None
+        for client, n in rows:
+            self.enrol(client, n)
+
+    def leave(self, client: str) -> None:
+        """Take a client off the roster: it is not sampled any more, and its data no longer count."""
+        with self.transaction() as database:
+            left = database.execute(
+                "update clients set gone = ?, node = null where client = ? and gone is null", (_now(), client)
+            )
+            require(left.rowcount > 0, f"client {client!r} is not on the roster of {self.path}: check its name")
+
+    def seen_at(self, client: str, node: int) -> None:
+        """A registered client has introduced itself from this node."""
+        with self.transaction() as database:
+            database.execute("update clients set node = null where node = ?", (str(node),))
+            database.execute("update clients set node = ? where client = ? and gone is null", (str(node), client))
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """The database, for changes that all happen or do not."""
+        try:
+            self._database.execute("begin immediate")
+            yield self._database
+            self._database.execute("commit")
+        except sqlite3.DatabaseError as error:
+            raise NoshowError(f"{self.path} cannot be used as a roster: {error}") from None
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("rollback")
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+    except (OSError, sqlite3.OperationalError) as error:
+        raise NoshowError(f"{path} cannot be opened: {error}") from None
+    try:
+        # A killed process leaves the last whole transaction: changes are appended to a log, which is cleared up now
+        # and then, not after every model of a few megabytes. Large pages make large models quick to write.
+        database.execute("pragma page_size = 65536")
+        database.execute("pragma journal_mode = wal")
+        database.execute("pragma synchronous = normal")
+        database.execute("pragma wal_autocheckpoint = 2000")
+    except sqlite3.DatabaseError as error:
+        database.close()
+        raise NoshowError(f"{path} cannot be used as a roster: {error}") from None
+    return database
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,145 @@
+"""A server that is killed at any moment goes on where it was: the same model, the same roll call."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import small_federation
+from flwr.app import ArrayRecord
+from numpy_clients import enrolled, first_model, flat, live
+
+import noshow as ns
+from noshow.flower import Roster, Strategy
+
+SERVER = [sys.executable, str(Path(__file__).with_name("killed_server.py"))]
+
+
+def called(folder: Path) -> list[tuple[int, str, str, str, int]]:
+    return [tuple(entry[:5]) for entry in ns.trace.read(folder / "trace.parquet")]
+
+
+def kill_in_its_rounds(folder: Path, after: float) -> list[str]:
+    """Start the server, kill it so many seconds after the first round that it ends; what it has said."""
+    with subprocess.Popen(
+        [*SERVER, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as server:
+        assert server.stdout is not None
+        said = [server.stdout.readline()]
+        if said[0] == "after 0\n":
+            said.append(server.stdout.readline())
+        time.sleep(after)
+        server.kill()
+        return said + server.stdout.readlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.long)])
+def test_a_killed_server_goes_on(kills: int, tmp_path: Path) -> None:
+    for name in ("undisturbed", "killed"):
+        (tmp_path / name).mkdir()
+    subprocess.run([*SERVER, str(tmp_path / "undisturbed")], check=True, capture_output=True)
+    chance = random.Random(kills)
+    starts = []
+    for _ in range(kills):
+        said = kill_in_its_rounds(tmp_path / "killed", chance.uniform(0.0, 0.6 / kills))
+        starts.append(said[0].strip())
+        assert not (tmp_path / "killed" / "final.bin").exists(), "it was not killed in time: the test proves nothing"
+    subprocess.run([*SERVER, str(tmp_path / "killed")], check=True, capture_output=True)
+    finals = [(tmp_path / name / "final.bin").read_bytes() for name in ("undisturbed", "killed")]
+    assert finals[0] == finals[1]
+    assert np.abs(np.frombuffer(finals[0], np.float32)).max() > 0.01
+    assert called(tmp_path / "killed") == called(tmp_path / "undisturbed")
+    assert starts[0] == "after 0"
+    assert all(start != "after 0" for start in starts[1:]), starts
+
+
+def strategy_at(folder: Path, **changes: object) -> Strategy:
+    settings: dict[str, object] = {
+        "server": ns.servers.remember(ns.aggregators.mean()),
+        "roster": Roster(folder / "f.sqlite"),
+        "sampled": 3,
+        "timeout": 1.0,
+        "rate": 0.1,
+    }
+    return Strategy(**(settings | changes))  # type: ignore[arg-type]
+
+
+def test_more_rounds_later_are_the_same_rounds(tmp_path: Path) -> None:
+    federation = small_federation(5)
+    for name in ("once", "twice"):
+        enrolled(tmp_path / name / "f.sqlite", federation)
+    whole = strategy_at(tmp_path / "once").start(live(federation), first_model(), 6)
+    strategy_at(tmp_path / "twice").start(live(federation), first_model(), 2)
+    later = strategy_at(tmp_path / "twice").start(live(federation), first_model(), 6)
+    np.testing.assert_array_equal(flat(later.arrays), flat(whole.arrays))
+    for kind in ("train_metrics_clientapp", "evaluate_metrics_clientapp"):
+        assert {t: dict(m) for t, m in getattr(later, kind).items()} == {
+            t: dict(m) for t, m in getattr(whole, kind).items()
+        }
+    finished = strategy_at(tmp_path / "twice").start(live(federation), first_model(), 6)
+    np.testing.assert_array_equal(flat(finished.arrays), flat(whole.arrays))
+
+
+def test_two_processes_do_not_play_one_run(tmp_path: Path) -> None:
+    federation = small_federation(5)
+    enrolled(tmp_path / "f.sqlite", federation)
+    slow, quick = strategy_at(tmp_path), strategy_at(tmp_path)
+
+    def overtake(t: int, arrays: ArrayRecord) -> None:
+        if t == 1:
+            quick.start(live(federation), first_model(), 3)
+
+    with pytest.raises(ns.NoshowError, match="another process plays run 'run' too"):
+        slow.start(live(federation), first_model(), 3, evaluate_fn=overtake)
+
+
+def test_two_runs_share_a_roster(tmp_path: Path) -> None:
+    federation = small_federation(5)
+    enrolled(tmp_path / "f.sqlite", federation)
+    first = strategy_at(tmp_path, run="first").start(live(federation), first_model(), 3)
+    second = strategy_at(tmp_path, run="second").start(live(federation), first_model(), 3)
+    np.testing.assert_array_equal(flat(first.arrays), flat(second.arrays))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sampled": 4}, "another sampled"),
+        ({"seed": 9}, "another seed"),
+        ({"server": ns.servers.average()}, "another server"),
+        ({"sends": "gradient"}, "another sends"),
+    ],
+)
+def test_another_experiment_under_the_same_name_is_refused(
+    changes: dict[str, object], sentence: str, tmp_path: Path
+) -> None:
+    federation = small_federation(5)
+    enrolled(tmp_path / "f.sqlite", federation)
+    strategy_at(tmp_path).start(live(federation), first_model(), 1)
+    with pytest.raises(ns.NoshowError, match=sentence):
+        strategy_at(tmp_path, **changes).start(live(federation), first_model(), 2)
+    with pytest.raises(ns.NoshowError, match="another model"):
+        strategy_at(tmp_path).start(live(federation), first_model(features=5), 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"sampled": 0}, "sampled is 0"),
+        ({"timeout": 0.0}, "timeout is 0.0"),
+        ({"sends": "letters"}, "sends is 'letters'"),
+        ({"mu": -1.0}, "mu is -1.0"),
+        ({"largest_norm": 0.0}, "largest_norm is 0.0"),
+        ({"rate": 0.0}, "rate is 0.0"),
+        ({"evaluate_every": -1}, "evaluate_every is -1"),
+    ],
+)
+def test_bad_settings_are_told_in_a_sentence(changes: dict[str, object], sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ns.NoshowError, match=sentence):
+        strategy_at(tmp_path, **changes)

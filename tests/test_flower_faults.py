@@ -1,0 +1,383 @@
+"""Faults on purpose: who is silenced in a live federation, against the simulator and against plain NumPy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAvg
+from flwr.supercore.task_identity import TaskIdentity
+
+import noshow as ns
+from noshow import trace
+from noshow.flower import Roster, Strategy
+from noshow.flower.faults import absent, rehearse, unreliable
+from noshow.trace import Entry, Trace
+
+TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, SUPERLINK_NODE_ID, 1
+
+FIRST_NODE = 2**63 + 100
+Displacement = Callable[[int, int], np.ndarray]
+"""A client's number and the round -> how far it moves the model."""
+
+
+class Nodes(Grid):
+    """Clients at nodes of their own, in this process: each moves the model by its own displacement."""
+
+    def __init__(self, clients: int, moves: Displacement, sizes: Iterable[int] | None = None) -> None:
+        self.moves, self.sizes = moves, list(sizes or [1] * clients)
+        self.dead: set[int] = set()
+        self._mail: dict[str, Message] = {}
+        self._sent = 0
+
+    def get_node_ids(self) -> list[int]:
+        return [FIRST_NODE + client for client in range(len(self.sizes))]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        taken = []
+        for message in messages:
+            self._sent += 1
+            taken.append(f"message-{self._sent}")
+            message.metadata.__dict__["_message_id"] = taken[-1]
+            client = message.metadata.dst_node_id - FIRST_NODE
+            if client not in self.dead:
+                self._mail[taken[-1]] = self.reply(client, message)
+        return taken
+
+    def reply(self, client: int, message: Message) -> Message:
+        return Message(self._answer(client, message), reply_to=message)
+
+    def _answer(self, client: int, message: Message) -> RecordDict:
+        if message.metadata.message_type == "query.roster":
+            return RecordDict({"r": ConfigRecord({"client": f"site-{client}", "num-examples": self.sizes[client]})})
+        metrics = MetricRecord({"num-examples": self.sizes[client], "client": client})
+        if message.metadata.message_type != "train":
+            return RecordDict({"metrics": metrics})
+        model = message.content["arrays"]
+        moved = model["w"].numpy() + self.moves(client, int(message.content["config"]["server-round"]))
+        return RecordDict({"arrays": ArrayRecord({"w": Array(moved.astype(np.float32))}), "metrics": metrics})
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        return [self._mail.pop(one) for one in list(message_ids) if one in self._mail]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        return self.pull_messages(self.push_messages(messages))
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        raise NotImplementedError
+
+    def set_run(self, run: Any) -> None:
+        raise NotImplementedError
+
+    @property
+    def run(self) -> Any:
+        raise NotImplementedError
+
+
+def model(*values: float) -> ArrayRecord:
+    return ArrayRecord({"w": Array(np.array(values, np.float32))})
+
+
+def one_hot(client: int, t: int) -> np.ndarray:
+    """The larger its number, the farther a client moves, each along its own axis."""
+    return (client + 1.0) * np.eye(6)[client]
+
+
+def test_around_flowers_own_fedavg() -> None:
+    """Six clients alike, epsilon = 0.5: the three that move farthest are gone, and the others are averaged."""
+    plain = FedAvg()
+    result = rehearse(plain, ns.adversaries.largest_reply(), epsilon=0.5).start(
+        Nodes(6, one_hot), model(*[0.0] * 6), num_rounds=1
+    )
+    np.testing.assert_allclose(result.arrays["w"].numpy(), np.array([1, 2, 3, 0, 0, 0]) / 3, rtol=1e-6)
+    untouched = plain.start(Nodes(6, one_hot), model(*[0.0] * 6), num_rounds=1)
+    np.testing.assert_allclose(untouched.arrays["w"].numpy(), np.arange(1, 7) / 6, rtol=1e-6)
+
+
+def test_who_is_missing_anyway_counts_first_and_one_reply_always_passes() -> None:
+    nodes = Nodes(6, one_hot)
+    nodes.dead = {0, 1}
+    strategy = rehearse(FedAvg(), ns.adversaries.largest_reply(), epsilon=0.5)
+    moved = strategy.start(nodes, model(*[0.0] * 6), num_rounds=1).arrays["w"].numpy()
+    np.testing.assert_allclose(moved, np.array([0, 0, 3, 4, 5, 0]) / 3, rtol=1e-6)
+    nodes.dead = {0, 1, 2, 3, 4}
+    alone = strategy.start(nodes, model(*[0.0] * 6), num_rounds=1).arrays["w"].numpy()
+    np.testing.assert_allclose(alone, [0, 0, 0, 0, 0, 6], rtol=1e-6)
+
+
+def live(folder: Path, adversary: ns.Adversary, nodes: Nodes, sampled: int, rounds: int, **settings: Any) -> Trace:
+    """The roll call of a rehearsed run of noshow's strategy."""
+    roster = Roster(folder / "federation.sqlite")
+    for client, n in enumerate(nodes.sizes):
+        roster.enrol(f"site-{client}", n)
+    strategy = Strategy(server=ns.servers.average(), roster=roster, sampled=sampled, timeout=0.3, seed=7)
+    rehearsed = rehearse(strategy, adversary, roster=roster, seed=7, **settings)
+    rehearsed.start(nodes, model(*[0.0] * 6), num_rounds=rounds)
+    rehearsed.record(folder / "recorded.parquet")
+    recorded = trace.read(folder / "recorded.parquet")
+    trace.write(folder / "live.parquet", recorded, sampled, [f"site-{client}" for client in range(len(nodes.sizes))])
+    return trace.read(folder / "live.parquet")
+
+
+SIZES = [40, 10, 30, 90, 20, 60, 50, 80, 70, 15]
+
+
+def simulated(adversary: ns.Adversary, epsilon: float | None = None) -> ns.History:
+    """Eight rounds of ten clients of these sizes, four of them sampled in each."""
+    data = [(np.zeros((n, 2), np.float32), np.zeros(n, np.int32)) for n in SIZES]
+    return ns.simulate(
+        ns.Federation.from_clients(data, test=data[0]),
+        ns.models.logistic(features=2, classes=2),
+        ns.algorithms.fedavg(0.1, steps=1),
+        adversary,
+        sampled=4,
+        rounds=8,
+        epsilon=epsilon,
+        seeds=(7,),
+    )
+
+
+@pytest.mark.parametrize(
+    ("adversary", "epsilon"),
+    [
+        (ns.adversaries.random_response([0.2, 0.5, 0.9, 0.4, 0.6] * 2), None),
+        (ns.Adversary(lambda state, key, scene: 0.0 * scene.sizes, name="anybody"), 0.6),
+    ],
+)
+def test_the_adversary_silences_whom_it_silences_in_the_simulator(
+    adversary: ns.Adversary, epsilon: float | None, tmp_path: Path
+) -> None:
+    """The same seed, clients and law: the roll calls of the live run and of the simulation are one."""
+    history = simulated(adversary, epsilon)
+    nodes = Nodes(10, lambda client, t: np.full(6, 0.01), SIZES)
+    settings = {} if epsilon is None else {"epsilon": epsilon}
+    called = live(tmp_path, adversary, nodes, sampled=4, rounds=8, **settings)
+    call = history.roll_call
+    assert [entry.client for entry in called] == [f"site-{i}" for i in call.sampled.ravel()]
+    assert called.answered.tolist() == call.answered.ravel().tolist()
+    assert 0 < called.answered.mean() < 1
+    assert {entry.reason for entry in called if entry.status == "silent"} == {"timeout"}
+
+
+def test_a_live_run_is_replayed_in_the_simulator(tmp_path: Path) -> None:
+    """Nodes are gone for good, another is silenced now and then; the simulator then sees the same roll call."""
+    nodes = Nodes(10, lambda client, t: np.full(6, 0.01), SIZES)
+    roster = Roster(tmp_path / "federation.sqlite")
+    for client, n in enumerate(SIZES):
+        roster.enrol(f"site-{client}", n)
+        roster.seen_at(f"site-{client}", FIRST_NODE + client)
+    nodes.dead = {3, 8}
+    called = live(tmp_path, ns.adversaries.random_response([1.0] * 5 + [0.5] * 5), nodes, sampled=4, rounds=8)
+    call = simulated(ns.adversaries.replay(tmp_path / "live.parquet")).roll_call
+    assert [f"site-{i}" for i in call.sampled.ravel()] == [entry.client for entry in called]
+    assert call.answered.ravel().tolist() == called.answered.tolist()
+    assert {3, 8} <= set(call.sampled[~call.answered].tolist()) - {0, 1, 2, 4}
+
+
+def test_the_law_goes_by_the_rosters_examples(tmp_path: Path) -> None:
+    """Every client is sampled; largest w_i |displacement| first, if its n_i still fits, as plain Python does it."""
+    rng = np.random.default_rng(0)
+    moves = rng.normal(size=(4, 10, 6)) * 0.1
+    nodes = Nodes(10, lambda client, t: moves[t - 1, client], SIZES)
+    called = live(tmp_path, ns.adversaries.largest_reply(), nodes, sampled=10, rounds=4, epsilon=0.4)
+    for t in range(4):
+        room, silenced = 0.4 * sum(SIZES), set()
+        for client in sorted(range(10), key=lambda i: -SIZES[i] * np.linalg.norm(moves[t, i])):
+            if SIZES[client] <= room:
+                room -= SIZES[client]
+                silenced.add(f"site-{client}")
+        found = {entry.client for entry in called if entry.round == t + 1 and entry.status == "silent"}
+        assert found == silenced
+
+
+def test_replies_that_are_gradients_are_ranked_as_they_are(tmp_path: Path) -> None:
+    """The larger the gradient the sooner it is gone, wherever the model is."""
+
+    class Gradients(Nodes):
+        def reply(self, client: int, message: Message) -> Message:
+            reply = super().reply(client, message)
+            if message.metadata.message_type == "train":
+                reply.content["arrays"] = model(*one_hot(client, 1))
+            return reply
+
+    nodes = Gradients(6, one_hot, [10] * 6)
+    roster = Roster(tmp_path / "federation.sqlite")
+    server = ns.servers.remember(ns.aggregators.mean())
+    strategy = Strategy(server=server, roster=roster, sampled=6, timeout=0.3, rate=1.0, sends="gradient")
+    rehearsed = rehearse(strategy, ns.adversaries.largest_reply(), epsilon=0.5, roster=roster, sends="gradient")
+    start = np.array([9.0, 9, 9, 0, 0, 0])
+    moved = rehearsed.start(nodes, model(*start), num_rounds=1).arrays["w"].numpy()
+    np.testing.assert_allclose(moved, start - np.array([1, 2, 3, 0, 0, 0]) / 6, rtol=1e-6)
+
+
+def test_nodes_that_are_not_on_the_roster_always_pass(tmp_path: Path) -> None:
+    roster = Roster(tmp_path / "federation.sqlite")
+    for client in range(3):
+        roster.enrol(f"site-{client}", 10)
+        roster.seen_at(f"site-{client}", FIRST_NODE + client)
+    nobody_answers = ns.adversaries.random_response(0.0)
+    strategy = rehearse(FedAvg(), nobody_answers, roster=roster)
+    moved = strategy.start(Nodes(6, one_hot), model(*[0.0] * 6), num_rounds=1).arrays["w"].numpy()
+    np.testing.assert_allclose(moved, np.array([0, 0, 0, 4, 5, 6]) / 3, rtol=1e-6)
+
+
+def test_the_worst_case_is_the_worst_of_all_sets(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    moves = rng.normal(size=(6, 6))
+    sizes = [10, 20, 30, 40, 50, 60]
+    called = live(
+        tmp_path,
+        ns.adversaries.worst_case(),
+        Nodes(6, lambda client, t: moves[client], sizes),
+        sampled=6,
+        rounds=1,
+        epsilon=0.5,
+    )
+    allowed = [
+        members
+        for members in ([i for i in range(6) if code >> i & 1] for code in range(63))
+        if sum(sizes[i] for i in members) <= 0.5 * sum(sizes)
+    ]
+    worst = max(allowed, key=lambda members: np.linalg.norm(sum((sizes[i] * moves[i] for i in members), np.zeros(6))))
+    assert {entry.client for entry in called if entry.status == "silent"} == {f"site-{i}" for i in worst}
+
+
+def test_what_cannot_be_rehearsed_is_refused() -> None:
+    with pytest.raises(ns.NoshowError, match="'largest_reply' acts under the law: give epsilon"):
+        rehearse(FedAvg(), ns.adversaries.largest_reply())
+    with pytest.raises(ns.NoshowError, match=r"epsilon is 1\.5: give a number from 0"):
+        rehearse(FedAvg(), ns.adversaries.largest_reply(), epsilon=1.5)
+    with pytest.raises(ns.NoshowError, match="'random_response' acts with the law off: leave epsilon out"):
+        rehearse(FedAvg(), ns.adversaries.random_response(0.5), epsilon=0.5)
+    with pytest.raises(ns.NoshowError, match="'least_progress' needs the gradient over everybody's data"):
+        rehearse(FedAvg(), ns.adversaries.least_progress(), epsilon=0.5)
+    shadow = ns.adversaries.shadow(ns.algorithms.fedavg(0.1), ns.algorithms.cclip(0.1), candidates=(1, 1))
+    with pytest.raises(ns.NoshowError, match="'live federation' cannot draw"):
+        rehearse(FedAvg(), shadow, epsilon=0.5).start(Nodes(6, one_hot), model(*[0.0] * 6), num_rounds=1)
+
+
+def call(
+    app: ClientApp, client: int, t: int | None, kind: str = "train", node_config: dict[str, Any] | None = None
+) -> Message:
+    config = ConfigRecord({} if t is None else {"server-round": t})
+    message = Message(RecordDict({"arrays": model(1.0, 2.0), "config": config}), client, kind)
+    message.metadata.__dict__["_message_id"] = "message-1"
+    node = {"partition-id": client, "num-partitions": 10} if node_config is None else node_config
+    return app(message, Context(1, client, node, RecordDict(), {}))
+
+
+def echo(mod: Any) -> ClientApp:
+    """An app that sends the model back as it came, with a counter beside it."""
+    app = ClientApp(mods=[mod])
+
+    def reply(message: Message, context: Context) -> Message:
+        arrays = ArrayRecord({**message.content["arrays"], "steps": Array(np.array([3]))})
+        return Message(RecordDict({"arrays": arrays}), reply_to=message)
+
+    app.train()(reply)
+    app.evaluate()(reply)
+    return app
+
+
+def fault_of(app: ClientApp, client: int, t: int, slept: list[float]) -> str:
+    before = len(slept)
+    try:
+        reply = call(app, client, t)
+    except RuntimeError as error:
+        return str(error)
+    arrays = reply.content["arrays"]
+    assert arrays["steps"].numpy().tolist() == [3]
+    if np.isnan(arrays["w"].numpy()).all():
+        return "corrupt"
+    assert arrays["w"].numpy().tolist() == [1.0, 2.0]
+    return "delay" if slept[before:] == [45.0] else "none"
+
+
+def test_unreliable_clients_fail_as_often_as_asked_and_in_the_same_calls_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+
+    def calls(seed: int) -> list[str]:
+        app = echo(unreliable(crash=0.2, delay=0.1, corrupt=0.3, seconds=45.0, seed=seed))
+        return [fault_of(app, client, t, slept) for client in range(20) for t in range(1, 21)]
+
+    first = calls(seed=1)
+    counts = {name: first.count(name) / 400 for name in set(first)}
+    expected = {"this crash was rehearsed": 0.2, "delay": 0.1, "corrupt": 0.3, "none": 0.4}
+    assert counts.keys() == expected.keys()
+    for name, share in expected.items():  # four standard deviations
+        assert abs(counts[name] - share) < 4 * np.sqrt(share * (1 - share) / 400), name
+    assert calls(seed=1) == first
+    assert calls(seed=2) != first
+    assert first[:20] != first[20:40]
+
+
+def test_only_training_is_disturbed() -> None:
+    reply = call(echo(unreliable(crash=1.0)), 3, 1, kind="evaluate")
+    assert reply.content["arrays"]["w"].numpy().tolist() == [1.0, 2.0]
+    silent = ns.adversaries.random_response(0.0)
+    assert call(echo(absent(silent, clients=10)), 3, None, kind="evaluate").has_content()
+
+
+def test_absent_clients_are_those_of_the_simulators_groups() -> None:
+    """Round robin: whoever the simulator silences in a round of full participation is silent in the app, too."""
+    adversary = ns.adversaries.round_robin(groups=3, period=2)
+    federation = ns.datasets.synthetic(clients=10, sizes=10)
+    history = ns.simulate(
+        federation,
+        ns.models.logistic(),
+        ns.algorithms.fedavg(0.1, steps=1),
+        adversary,
+        sampled=10,
+        rounds=6,
+        seeds=(4,),
+    )
+    app = echo(absent(adversary, clients=10, seed=4))
+    for t in range(6):
+        silent = [client for client in range(10) if call(app, client, t + 1).has_error()]
+        assert silent == sorted(history.roll_call.silenced(0, t).tolist())
+    reply = next(reply for reply in (call(app, client, 1) for client in range(10)) if reply.has_error())
+    assert (reply.error.code, reply.error.reason) == (2, "kept silent by round_robin")
+
+
+def test_absent_clients_by_a_trace_and_by_chance() -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    night = Trace.of([Entry(5, str(k), *(("silent", "off") if k % 2 else ("answered", "")), 1, now) for k in range(4)])
+    app = echo(absent(ns.adversaries.replay(night), clients=4))
+    assert [call(app, client, 1).has_error() for client in range(4)] == [False, True, False, True]
+    app = echo(absent(ns.adversaries.random_response([0.3] * 5 + [0.8] * 5), clients=10))
+    answers = np.array([[call(app, client, t).has_content() for t in range(1, 41)] for client in range(10)])
+    assert abs(answers[:5].mean() - 0.3) < 4 * np.sqrt(0.21 / 200)
+    assert abs(answers[5:].mean() - 0.8) < 4 * np.sqrt(0.16 / 200)
+    assert len({row.tobytes() for row in answers}) == 10
+
+
+def test_mods_say_what_they_miss() -> None:
+    with pytest.raises(ns.NoshowError, match="'largest_reply' must see a whole round to choose: give it to `rehearse`"):
+        absent(ns.adversaries.largest_reply(), clients=4)
+    with pytest.raises(ns.NoshowError, match="clients is 0"):
+        absent(ns.adversaries.random_response(0.5), clients=0)
+    with pytest.raises(ns.NoshowError, match="partition-id is 7, and clients is 4: give the number of all clients"):
+        call(echo(absent(ns.adversaries.random_response(0.5), clients=4)), 7, 1)
+    app = echo(unreliable(crash=0.1))
+    with pytest.raises(ns.NoshowError, match="does not say which round it is: send 'server-round' in its config"):
+        call(app, 1, None)
+    with pytest.raises(ns.NoshowError, match="partition-id is None: give each its number, as in --node-config"):
+        call(app, 1, 1, node_config={})
+    with pytest.raises(ns.NoshowError, match=r"delay is -0\.1: give a probability"):
+        unreliable(delay=-0.1)
+    with pytest.raises(ns.NoshowError, match=r"add up to 1\.5: a call has one fault at most"):
+        unreliable(crash=0.9, corrupt=0.6)
+    with pytest.raises(ns.NoshowError, match="seconds is nan: give 0 or more"):
+        unreliable(seconds=float("nan"))
