@@ -200,6 +200,7 @@ class TestShadow:
         assert np.all(history.roll_call.epsilon_t == 0.8)
         assert np.all(history.roll_call.answered.sum(-1) == 1)
 
+    @pytest.mark.long
     def test_rehearsals_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         played: list[str] = []
 

@@ -323,6 +323,7 @@ def test_fedavg_stays_under_the_ceiling_where_clients_curve_apart() -> None:
     assert np.all(slopes <= theory.non_convex_curve(problem, "fedavg", rate, LAST // 2, gap) * (1 + 1e-5))
 
 
+@pytest.mark.long
 def test_fedprox_stays_under_the_ceiling_beyond_the_theorems_conditions() -> None:
     """Local losses that curve downwards, half of the clients sampled and a fifth silenced: the explicit curve holds."""
     family = quadratics(10, 4, L=6.0, mu=1.0, B=1.5, G=1.0, sigma=1.0)

@@ -149,7 +149,7 @@ def test_random_rounds_follow_the_rates() -> None:
     np.testing.assert_allclose(drawn, rates, atol=4 * np.sqrt(0.25 / 2000))
 
 
-@pytest.mark.parametrize("where", ["quadratics", "synthetic"])
+@pytest.mark.parametrize("where", ["quadratics", pytest.param("synthetic", marks=pytest.mark.long)])
 def test_both_lemmas_hold_in_measured_expectation(where: str) -> None:
     """From one theta_0, 200 rounds: mean errors stay below the lemmas' bounds by more than four standard errors.
 

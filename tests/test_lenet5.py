@@ -86,7 +86,9 @@ def test_losses_and_gradients_are_pytorchs(on_cpu: bool, monkeypatch: pytest.Mon
     jax.tree.map(assert_close, gradients, as_ours(arrays, "gradient"))
 
 
-@pytest.mark.parametrize("block", [(2, 4), (4, 2), (2, 2)])
+@pytest.mark.parametrize(
+    "block", [(2, 4), *(pytest.param(block, marks=pytest.mark.long) for block in ((4, 2), (2, 2)))]
+)
 def test_examples_last_or_first_convolve_and_pool_the_same(block: Any) -> None:
     keys = jax.random.split(jax.random.key(0), 3)
     x, kernel = jax.random.normal(keys[0], (3, 12, 16, 2)), jax.random.normal(keys[1], (5, 5, 2, 7))

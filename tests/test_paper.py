@@ -112,6 +112,7 @@ def test_an_unknown_experiment_is_told() -> None:
         find("cifar-0.8")
 
 
+@pytest.mark.long
 def test_a_driver_that_is_stopped_often_ends_where_an_undisturbed_one_does(spec: Spec, tmp_path: Path) -> None:
     whole = Results(tmp_path / "whole", spec)
     assert run_missing({"": whole}, Bench(), silent(), Clock(None))

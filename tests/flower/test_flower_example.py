@@ -14,6 +14,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_bias.py"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_is_remembered_outlives_silence(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(EXAMPLE)]
     environment = os.environ | {"MPLBACKEND": "agg"}
