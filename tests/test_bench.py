@@ -172,6 +172,7 @@ def test_rounds_written_out_are_the_rounds_that_noshow_plays(batches: Any) -> No
     assert apart(by_hand(task), ours, task.start_vector) < 1e-5
 
 
+@pytest.mark.long
 def test_small_works_with_noshow_alone() -> None:
     (rounds,) = synthetic_round(rounds=2)
     median, clip = robust_rules(shapes=((6, 50),))

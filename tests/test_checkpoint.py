@@ -60,6 +60,7 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_killed_twice_ends_where_an_undisturbed_one_does(tmp_path: Path) -> None:
     """Metrics, roll call and models, bit for bit, though the server and the clients remember."""
     file = tmp_path / "small.toml"

@@ -100,6 +100,7 @@ def test_asking_changes_nothing_else() -> None:
     jax.tree.map(np.testing.assert_array_equal, plain.models, asked.models)
 
 
+@pytest.mark.long
 def test_clients_that_no_theorem_speaks_of_have_no_inconsistency() -> None:
     problem = family()
     for algorithm in (A.gm(0.01), A.fedprox(0.01, mu=1.0)):

@@ -322,7 +322,7 @@ def smallest_first() -> ns.Adversary:
                 "forgetful",
             ),
             smallest_first(),
-            r"the client of 'forgetful' keeps a memory of shape \(2,\), but its `init` made \(7,\)",
+            r"the client of 'forgetful' keeps a memory of float32\[2\], but its `init` made float32\[7\]",
         ),
         (
             ns.Algorithm(
@@ -342,7 +342,7 @@ def smallest_first() -> ns.Adversary:
                 "wide",
             ),
             smallest_first(),
-            r"the server of 'wide' returned shape \[12, 15\]: it must be \[15\]",
+            r"the aggregator returned shape \[12, 15\]: it must return one point \[15\]",
         ),
     ],
     ids=["adversary", "client", "memory", "bare reply", "aggregator"],

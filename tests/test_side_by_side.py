@@ -51,7 +51,7 @@ def alone(entry: ns.Entry, federation: ns.Federation) -> ns.History:
     [
         (entries(), "step", True),
         pytest.param(entries(), "full", False, marks=pytest.mark.long),
-        (moving(), "round", True),
+        pytest.param(moving(), "round", True, marks=pytest.mark.long),
     ],
 )
 def test_each_run_is_what_it_is_alone(

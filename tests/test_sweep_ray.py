@@ -11,7 +11,8 @@ pytest.importorskip("ray")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "deaths"), [(1, 1), pytest.param(4, 2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize(("seeds", "deaths"), [(1, 1), (4, 2)])
 def test_workers_killed_on_the_way(seeds: int, deaths: int, tmp_path: Path) -> None:
     """6 cells and one worker, or 24 and two."""
     rates = "rate = [1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0]"

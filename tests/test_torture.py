@@ -31,7 +31,7 @@ OWN = {
     "bucketing_gm": "",
     "bucketing_cclip": "",
 }
-FEW = ("mifa", "bucketing_cclip")
+FEW = ("mifa",)
 KILLS = {True: 4, False: 2}
 """Nine algorithms killed four times each are 36 times, half of them in the middle of a checkpoint's file."""
 
