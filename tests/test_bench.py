@@ -160,7 +160,9 @@ def by_hand(task: RoundsTask) -> np.ndarray:
     return np.concatenate([p.ravel() for p in theta])
 
 
-@pytest.mark.parametrize("batches", [pytest.param("full", marks=pytest.mark.long), "round", "step"])
+@pytest.mark.parametrize(
+    "batches", [pytest.param("full", marks=pytest.mark.long), "round", pytest.param("step", marks=pytest.mark.long)]
+)
 def test_rounds_written_out_are_the_rounds_that_noshow_plays(batches: Any) -> None:
     federation = ns.datasets.synthetic(clients=12, sizes=30).drawing(batches, None if batches == "full" else 8)
     amplified = batches == "full"

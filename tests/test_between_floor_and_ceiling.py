@@ -309,6 +309,7 @@ def means(
     return np.asarray(np.mean(history.scores.test_loss, axis=0, dtype=np.float64))
 
 
+@pytest.mark.long
 def test_fedavg_stays_under_the_ceiling_where_clients_curve_apart() -> None:
     """B > 1, and epsilon such that one client may be silenced: all conditions of both theorems hold."""
     family = quadratics(200, 2, L=1.2, mu=1.0, B=math.sqrt(1.04), G=1.0, sigma=1.0, examples=2)

@@ -99,6 +99,7 @@ def test_a_finished_run_is_not_run_again_unless_asked(home: Path) -> None:
     assert (home / "out" / "gm" / "metrics.parquet").read_bytes() == numbers  # the same seed, the same numbers
 
 
+@pytest.mark.long
 def test_only_what_is_missing_is_run(home: Path, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(TWO, "utf-8")
     assert noshow(tmp_path, "run", "small.toml", "--out", "out").returncode == 0
@@ -159,6 +160,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(home: Path, arguments: tuple[
     assert sorted(str(path) for path in home.rglob("*")) == before
 
 
+@pytest.mark.long
 def test_zero_rounds_are_kept_and_read_back(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL, "utf-8")
     for expected in ("done in", "not run again"):
@@ -200,6 +202,7 @@ def test_a_users_folder_in_the_way_is_kept(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "gm" / "thesis.txt").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_brackets_and_poor_terminals(home: Path, tmp_path: Path) -> None:
     """Text from a file is shown as it is, and signs that a terminal lacks are replaced."""
     text = (home / "small.toml").read_text().replace('name = "small"', 'name = "small"\ndescription = "[/] of [red]"')

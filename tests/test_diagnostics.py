@@ -74,6 +74,7 @@ def test_each_number_is_what_plain_sums_give() -> None:
         np.testing.assert_array_equal(seen.random_iterates[seed], visited[chosen][seed].astype(np.float32))
 
 
+@pytest.mark.long
 def test_asking_changes_nothing_else() -> None:
     problem = family()
 
@@ -110,6 +111,7 @@ def test_clients_that_no_theorem_speaks_of_have_no_inconsistency() -> None:
         assert history.diagnostics.selection_bias.max() == 0  # nobody is silenced
 
 
+@pytest.mark.long
 def test_a_resumed_run_has_the_same_diagnostics() -> None:
     problem = family()
 

@@ -50,7 +50,8 @@ def ended(process: subprocess.Popen[str], within: float = 900) -> tuple[int, str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["few", pytest.param("all", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("which", ["few", "all"])
 def test_two_processes_of_two_devices_give_the_run_of_a_single_device(which: str, tmp_path: Path) -> None:
     """Three algorithms or all, over 50 rounds: metrics, roll call, model, state. Both processes agree to the bit."""
     files = [tmp_path / f"{name}.npz" for name in ("alone", "first", "second")]

@@ -192,6 +192,7 @@ HOME=$PWD/disk MPLCONFIGDIR=$PWD noshow run small.toml --out whole --again > /de
 
 @pytest.mark.slow
 @pytest.mark.skipif(not can_mount(), reason="this machine lets nobody mount a disk of its own (unshare -Urm)")
+@pytest.mark.long
 def test_a_full_disk_and_a_read_only_one(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(TOML)
     (tmp_path / "disk").mkdir()

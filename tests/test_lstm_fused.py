@@ -38,6 +38,7 @@ def test_kernels_agree_with_the_plain_loop(steps: int, n: int, h: int) -> None:
         assert np.linalg.norm(narrow - wide) <= 2 * ROUNDING * np.linalg.norm(wide)
 
 
+@pytest.mark.long
 def test_a_whole_model_takes_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five rows in a block of sixteen: losses and gradients come out as without kernels, to bfloat16's rounding."""
     model = char_lstm(vocabulary=11, embedding=3, hidden=16)

@@ -71,6 +71,7 @@ class TestMeasured:
             other = theory.non_convex_curve(problem, "fedavg", lambda t: 0.002, 29, run.first_loss)[-1]
             assert bound[-1] <= other * 1.02  # B is chosen on a grid
 
+    @pytest.mark.long
     def test_fresh_batches_every_step_have_no_ceiling(self) -> None:
         spec = spec_of(
             algorithms=[{"name": "fedavg_variant", "rate": 0.002, "steps": 3}],

@@ -41,6 +41,7 @@ def test_the_width_follows_who_answers(
     assert set(widths_of(monkeypatch, federation, ns.adversaries.random_response(chance))) == {expected}
 
 
+@pytest.mark.long
 def test_any_width_gives_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def model() -> np.ndarray:
         history = ns.simulate(

@@ -74,6 +74,7 @@ def test_each_run_is_what_it_is_alone(
             np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_run_put_aside_goes_on_beside_others() -> None:
     federation = small_federation().drawing("step", 6)
 
