@@ -1,4 +1,4 @@
-"""Many replies into one step of the server: the arrays are read once, a piece that fits the cache at a time.
+"""Many replies into one step of the server: the arrays are read once, a piece at a time.
 
 Every server takes replies as rows [K, d]. Rules that are linear in them, FedAvg's and the paper's, need no such table:
 what they do with each reply is one number, which is the rule's own answer to K unit replies.
@@ -19,8 +19,8 @@ from noshow.flower.layout import Layout
 from noshow.flower.silence import Opened, Sends
 from noshow.machine import cores_allowed
 
-PIECE = 2**17
-"""Numbers that are worked on at once: a reply's piece, the model's and the sum's stay in a core's own cache."""
+PIECE = 2**19
+"""Numbers that are worked on at once, at most: threads get in each other's way between pieces, not within them."""
 
 STRIDE = 2**13
 """Numbers that are squared and added up at once; of longer vectors BLAS would make a task for threads of its own."""
@@ -104,11 +104,23 @@ def _square(vector: np.ndarray) -> float:
 
 
 def _pieces(layout: Layout) -> list[tuple[int, int, int]]:
+    """Stretches of single arrays, cut so that all cores have as much to do: array, from, to."""
+    length = min(PIECE, -(-layout.d // cores_allowed()))
     return [
-        (number, low, high)
+        (number, low - slot.begin, high - slot.begin)
         for number, slot in enumerate(layout.slots)
-        for low, high in pairwise([*range(0, slot.end - slot.begin, PIECE), slot.end - slot.begin])
+        for low, high in pairwise(_cuts(slot.begin, slot.end, length))
     ]
+
+
+def _cuts(begin: int, end: int, length: int) -> list[int]:
+    """Where a stretch is cut: its ends, and the whole multiples of the length between them.
+
+    Example:
+        >>> _cuts(5, 22, 10)
+        [5, 10, 20, 22]
+    """
+    return [begin, *range((begin // length + 1) * length, end, length), end]
 
 
 def _in_threads(work: Callable[[Item], Out], items: Sequence[Item]) -> list[Out]:
