@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import noshow as ns
-from noshow.engine import rehearse
+from noshow.rehearsal import rehearse
 
 V = ns.adversaries
 KEY = jax.random.key(0)

@@ -16,8 +16,8 @@ from conftest import small_federation
 
 import noshow as ns
 from noshow.cli_flags import start_on
-from noshow.engine import prepare
 from noshow.precision import bfloat16_allowed, products_in, weighted_sum
+from noshow.rehearsal import prepare
 from noshow.spec_file import load
 
 MODEL = ns.models.logistic(features=4, classes=3)

@@ -12,20 +12,19 @@ import numpy as np
 
 from noshow import budget
 from noshow.checks import check
-from noshow.contracts import Adversary, Algorithm, Memory, Model
+from noshow.contracts import Adversary, Algorithm, Model
 from noshow.diagnostics import Diagnose, Diagnosis, Diagnostics, flat_optimum, random_round
 from noshow.divergence import check_first, has_diverged
-from noshow.ensemble import LONGEST_CHUNK, Run
+from noshow.ensemble import Run
 from noshow.errors import require
 from noshow.evaluate import Metrics, exam
 from noshow.federation import Federation
 from noshow.history import History, RollCall
 from noshow.parameters import unraveller
-from noshow.precision import Precision, products_in
+from noshow.precision import Precision
 from noshow.program import Program, setting_for
-from noshow.randomness import Purpose, run_key
 from noshow.rates import curve
-from noshow.rounds import Probe
+from noshow.rehearsal import prepare
 
 
 def simulate(
@@ -394,28 +393,3 @@ def _run_of(federation: Federation, model: Model, entry: Entry, terms: Terms, di
     rates = curve(algorithm.rate, max(rounds, 1))
     prepared = prepare(adversary, federation, model, seeds, precision)
     return Run(setting, prepared, rates, flat_optimum(diagnose, model))
-
-
-def prepare(
-    adversary: Adversary, federation: Federation, model: Model, seeds: Sequence[int], precision: Precision | None = None
-) -> Memory:
-    """What the adversary needs to know before round 0, one row a seed."""
-    with products_in(precision):
-        states = [adversary.init(run_key(seed, Purpose.PREPARE), federation, model) for seed in seeds]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-
-
-def rehearse(
-    federation: Federation, model: Model, algorithm: Algorithm, *, rounds: int, seed: int, probe: Probe
-) -> np.ndarray:
-    """Play with full participation, nobody silenced; what `probe` sees of the work, [rounds, M, ...] by client id."""
-    from noshow.adversaries import nobody
-
-    setting = setting_for(federation, model, algorithm, nobody(), federation.clients, 0.0, 1)._replace(probe=probe)
-    program = Program(setting, federation, None, [seed], curve(algorithm.rate, rounds), min(rounds, LONGEST_CHUNK))
-    records = []
-    while program.t < rounds:
-        records.append(program.play(rounds - program.t))
-    ids = np.concatenate([record.ids for record in records])[:, 0]
-    seen = np.concatenate([record.probed for record in records])[:, 0]
-    return np.take_along_axis(seen, np.argsort(ids, axis=1), axis=1)

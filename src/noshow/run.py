@@ -8,13 +8,14 @@ from typing import NamedTuple, Protocol
 
 from noshow.checkpoint import SECONDS_BETWEEN, Found, play
 from noshow.clock import Clock
-from noshow.engine import Simulation, prepare
+from noshow.engine import Simulation
 from noshow.evaluate import Metrics
 from noshow.figure import compare, keep_figure
 from noshow.footprint import check as check_memory
 from noshow.history import History
 from noshow.lock import alone_in
 from noshow.progress import Progress
+from noshow.rehearsal import prepare
 from noshow.spec import PAPER, Experiment, Spec, realise
 from noshow.store import RunFolder
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from noshow.contracts import Adversary, Algorithm, Array, Key, Memory, Model, Scene, Work
-from noshow.engine import rehearse
 from noshow.errors import require
 from noshow.federation import Federation
+from noshow.rehearsal import rehearse
 
 Candidates = Literal["all"] | Sequence[int]
 

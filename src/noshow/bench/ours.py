@@ -18,7 +18,7 @@ from noshow.bench.layout import to_torch
 from noshow.bench.task import Network, Play, PointsTask, RoundsTask, Turn, Visit, flat
 from noshow.contracts import Algorithm, Array, Model
 from noshow.devices import on_cpu
-from noshow.engine import Simulation, prepare
+from noshow.engine import Simulation
 from noshow.federation import Federation
 from noshow.local import draw_batch, step_key
 from noshow.parameters import first_model, unraveller
@@ -26,6 +26,7 @@ from noshow.precision import Precision
 from noshow.program import Program, setting_for
 from noshow.randomness import Purpose, round_key, without_replacement
 from noshow.rates import curve
+from noshow.rehearsal import prepare
 
 SEED = 0
 

@@ -1,0 +1,43 @@
+"""What adversaries do before round 0: they prepare, and may play the training beforehand to learn from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from noshow.contracts import Adversary, Algorithm, Memory, Model
+from noshow.ensemble import LONGEST_CHUNK
+from noshow.federation import Federation
+from noshow.precision import Precision, products_in
+from noshow.program import Program, setting_for
+from noshow.randomness import Purpose, run_key
+from noshow.rates import curve
+from noshow.rounds import Probe
+
+
+def prepare(
+    adversary: Adversary, federation: Federation, model: Model, seeds: Sequence[int], precision: Precision | None = None
+) -> Memory:
+    """What the adversary needs to know before round 0, one row a seed."""
+    with products_in(precision):
+        states = [adversary.init(run_key(seed, Purpose.PREPARE), federation, model) for seed in seeds]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+
+
+def rehearse(
+    federation: Federation, model: Model, algorithm: Algorithm, *, rounds: int, seed: int, probe: Probe
+) -> np.ndarray:
+    """Play with full participation, nobody silenced; what `probe` sees of the work, [rounds, M, ...] by client id."""
+    from noshow.adversaries import nobody
+
+    setting = setting_for(federation, model, algorithm, nobody(), federation.clients, 0.0, 1)._replace(probe=probe)
+    program = Program(setting, federation, None, [seed], curve(algorithm.rate, rounds), min(rounds, LONGEST_CHUNK))
+    records = []
+    while program.t < rounds:
+        records.append(program.play(rounds - program.t))
+    ids = np.concatenate([record.ids for record in records])[:, 0]
+    seen = np.concatenate([record.probed for record in records])[:, 0]
+    return np.take_along_axis(seen, np.argsort(ids, axis=1), axis=1)
