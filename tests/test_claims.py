@@ -183,6 +183,10 @@ def test_round_robin_of_a_known_outcome() -> None:
         "47": "holds",
     }
     assert found["44"].words.startswith("Cells won: 9 of 9")
+    ahead = {cell: curves | {"mifa": made("mifa", 0.6, 0.9)} for cell, curves in grid_of(ROBIN).items()}
+    beaten = BY_NUMBER["44"].finding(Evidence("written", {"round-robin": ahead}))
+    assert beaten.verdict == "does not hold"
+    assert "K5-r4: better in 10 of 12, worse in 2, the clearest: over mifa, " in beaten.words
     faster = BY_NUMBER["46"].finding(evidence)
     # The FedAvg variant gets there at once, the FedProx variant is the same with both betas but for its first rounds.
     assert faster.verdict == "holds"

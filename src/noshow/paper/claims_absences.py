@@ -25,17 +25,23 @@ from noshow.paper.readings import FAILS, HOLDS, LOSS
 from noshow.paper.results import Curves
 
 GRID, CHANCE = "round-robin", "random-response"
+AMPLIFIED = "fedavg_variant-beta-root"
 
 
 def _cells_won(evidence: Evidence) -> Finding:
-    parts = []
-    for cell, curves in evidence.runs[GRID].items():
-        others = [("fedavg_variant-beta-root", label) for label in curves if label != "fedavg_variant-beta-root"]
-        found = each(better, curves, others)
-        lost = [part.words.split(" over ")[1] for part in found if part.verdict == FAILS]
-        counts = f"{cell}: better in {sum(part.verdict == HOLDS for part in found)} of {len(found)}"
-        parts.append(Finding(together(found).verdict, counts + (f", worse than {', '.join(lost)}" if lost else "")))
+    parts = [_beats_all(cell, curves) for cell, curves in evidence.runs[GRID].items()]
     return together(parts, f"Cells won: {sum(part.verdict == HOLDS for part in parts)} of {len(parts)}")
+
+
+def _beats_all(cell: str, curves: Mapping[str, Curves]) -> Finding:
+    """One rival that does better is enough: then not all others are beaten."""
+    found = each(better, curves, [(AMPLIFIED, label) for label in curves if label != AMPLIFIED])
+    won, lost = ([part for part in found if part.verdict == verdict] for verdict in (HOLDS, FAILS))
+    words = f"{cell}: better in {len(won)} of {len(found)}, worse in {len(lost)}"
+    if lost:
+        worst = min(lost, key=lambda part: part.margin or 0.0)
+        return Finding(FAILS, f"{words}, the clearest: {worst.words.removeprefix(AMPLIFIED).strip()}")
+    return Finding(together(found).verdict, words)
 
 
 def _more_is_smoother(evidence: Evidence) -> Finding:

@@ -139,7 +139,8 @@ def better(mine: Curves, theirs: Curves, what: str) -> Finding:
 def gained(gains: np.ndarray, who: str, what: str) -> Finding:
     """A paired gain in words; positive is better for accuracy and for loss."""
     wide = readings.spread(gains)
-    margin = float(gains.mean()) / wide if wide > 0 else float("inf")
+    mean = float(gains.mean())
+    margin = mean / wide if wide > 0 else float(np.copysign(np.inf, mean))
     return Finding(readings.beats(gains), f"{who}, {CALLED[what]} {with_spread(gains, '+')}", margin)
 
 
