@@ -18,12 +18,14 @@ from noshow import (  # noqa: E402
     servers,
     theory,
     trace,
+    weights,
 )
 from noshow.contracts import (  # noqa: E402
     Adversary,
     Aggregator,
     Algorithm,
     Client,
+    Layout,
     LocalData,
     Model,
     Replies,
@@ -48,6 +50,7 @@ __all__ = [
     "Entry",
     "Federation",
     "History",
+    "Layout",
     "LocalData",
     "Model",
     "NoshowError",
@@ -73,4 +76,5 @@ __all__ = [
     "simulate",
     "theory",
     "trace",
+    "weights",
 ]

@@ -19,6 +19,7 @@ from noshow.cli_bench import bench
 from noshow.cli_bounds import bounds
 from noshow.cli_data import app as data_app
 from noshow.cli_doctor import doctor
+from noshow.cli_export import export
 from noshow.cli_flags import (
     Coordinator,
     Cores,
@@ -58,6 +59,7 @@ app.command()(bounds)
 app.command()(bench)
 app.command()(sweep)
 app.command()(report)
+app.command()(export)
 
 # What only one command needs is imported inside it, so that --help and --version answer sooner.
 

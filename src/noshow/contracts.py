@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 Array = jax.Array
 Numbers = Any
@@ -35,6 +36,8 @@ Weights = jax.Array
 """Non-negative weights of points or clients [m]; aggregators normalise them themselves."""
 Params = Any
 """A model's parameters, as a pytree."""
+Leaves = dict[str, np.ndarray]
+"""Parameters as named arrays: leaves by their place in the pytree, such as `conv1/bias`, or tensors of a file."""
 Batch = Any
 """A pytree of arrays whose first axis counts examples, e.g. `(x, y)`."""
 Memory = Any
@@ -43,6 +46,19 @@ Rate = Callable[[int], float]
 """A learning rate as a function of the round t = 0, 1, 2, …"""
 Sends = Literal["displacement", "gradient"]
 """What a reply is: a displacement theta_i - theta, or a gradient-like direction to be subtracted."""
+
+
+class Layout(NamedTuple):
+    """How a model's parameters are named and shaped in files: `outward(leaves)` -> tensors, `inward` back.
+
+    Example:
+        >>> import noshow as ns
+        >>> transposed = ns.Layout(lambda leaves: {"weight": leaves["kernel"].T},
+        ...                        lambda tensors: {"kernel": tensors["weight"].T})
+    """
+
+    outward: Callable[[Leaves], Leaves]
+    inward: Callable[[Leaves], Leaves]
 
 
 class Model(NamedTuple):
@@ -54,7 +70,7 @@ class Model(NamedTuple):
 
     `prepare(batch)` does once for each batch drawn what needs no parameters; `measure` gets what it returns, and a
     client's local steps on one batch share it. `check(federation)` raises if the model cannot serve this federation's
-    data, before anything runs.
+    data, before anything runs. `layout` is what `noshow.weights` keeps to in files; leaves as they are if left out.
 
     Example:
         >>> import jax.numpy as jnp, noshow as ns
@@ -68,6 +84,7 @@ class Model(NamedTuple):
     name: str = "model"
     check: Callable[[Any], None] = lambda federation: None
     prepare: Callable[[Batch], Batch] = lambda batch: batch
+    layout: Layout | None = None
 
 
 class LocalData(Protocol):

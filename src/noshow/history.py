@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from noshow.contracts import Params
 from noshow.diagnostics import Diagnostics
 from noshow.errors import NoshowError
 from noshow.evaluate import Metrics
+from noshow.tables import TableName, table_of, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -111,12 +113,20 @@ class History:
             columns[name] = np.asarray(values, np.float32).reshape(-1)
         return pa.table(columns)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """The metrics as a pandas table (needs pandas: `pip install noshow[pandas]`)."""
+    def to_arrow(self, table: TableName = "metrics") -> pyarrow.Table:
+        """The metrics, the roll call or the diagnostics, with the columns of the run folder's Parquet file."""
+        return table_of(self, table)
+
+    def to_pandas(self, table: TableName = "metrics") -> pandas.DataFrame:
+        """The same as a pandas table (needs pandas: `pip install noshow[pandas]`)."""
         try:
-            return self.metrics.to_pandas()
+            return self.to_arrow(table).to_pandas()
         except ImportError:
-            raise NoshowError("a pandas table needs pandas: pip install 'noshow[pandas]', or use metrics") from None
+            raise NoshowError("a pandas table needs pandas: pip install 'noshow[pandas]', or use to_arrow") from None
+
+    def to_csv(self, file: str | Path, table: TableName = "metrics") -> None:
+        """The same as a CSV file; ids of clients become words, such as `3 1 7`."""
+        write_csv(Path(file), self.to_arrow(table))
 
     @property
     def roll_call_table(self) -> pyarrow.Table:

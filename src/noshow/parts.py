@@ -26,10 +26,13 @@ def _public(module: Any, names: list[str]) -> Kind:
     return {name: getattr(module, name) for name in names}
 
 
-DATASETS = Parts("noshow.datasets", _public(datasets, datasets.__all__), Federation)
-# Adapters take a user's own objects, which a file cannot name.
-_MODELS = _public(models, [name for name in models.__all__ if not name.startswith("from_")])
-MODELS = Parts("noshow.models", _MODELS, Model)
+def _nameable(module: Any) -> Kind:
+    """All but the adapters, which take a user's own objects: a file cannot name those."""
+    return _public(module, [name for name in module.__all__ if not name.startswith("from_")])
+
+
+DATASETS = Parts("noshow.datasets", _nameable(datasets), Federation)
+MODELS = Parts("noshow.models", _nameable(models), Model)
 ADVERSARIES = Parts("noshow.adversaries", _public(adversaries, adversaries.__all__), Adversary)
 RATES = _public(rates, ["constant", "inverse_sqrt", "inverse"])
 ALGORITHMS = Parts("noshow.algorithms", _public(algorithms, algorithms.__all__), Algorithm)

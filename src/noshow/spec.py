@@ -19,6 +19,7 @@ from noshow.federation import Batches, Federation
 from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings, build, in_words, resolve, typed
 from noshow.precision import Precision
 from noshow.rates import curve
+from noshow.weights import start_from
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 NAME_RULE = "use up to 100 letters, digits and . _ + - only"
@@ -129,7 +130,7 @@ def validate(raw: Mapping[str, Any]) -> Spec:
     return spec.model_copy(
         update={
             "data": _resolve_data(spec.data),
-            "model": resolve(MODELS, spec.model, "model"),
+            "model": _resolve_model(spec.model),
             "algorithms": algorithms,
             "adversary": _resolve_adversary(spec.adversary, algorithms),
         }
@@ -139,7 +140,7 @@ def validate(raw: Mapping[str, Any]) -> Spec:
 def realise(spec: Spec) -> Experiment:
     """Build the parts of a spec and check that they go together."""
     federation = _build_data(spec.data)
-    model = build(MODELS, spec.model, "model")
+    model = _build_model(spec.model)
     chosen = [
         build(ALGORITHMS, _without_own(settings), f"algorithms.{label}").renamed(label)
         for label, settings in zip(spec.labels, spec.algorithms, strict=True)
@@ -169,6 +170,31 @@ def _build_data(settings: Settings) -> Federation:
         return federation.drawing(batches, settings.get("batch_size", federation.batch_size))
     except NoshowError as error:
         raise NoshowError(f"data.{error}") from None
+
+
+START_FROM = "start_from"
+"""What a model's table may hold beside its settings: a `.safetensors` file with its first parameters."""
+
+
+def _resolve_model(settings: Settings) -> dict[str, Any]:
+    start = {key: typed(str, value, f"model.{key}") for key, value in settings.items() if key == START_FROM}
+    return resolve(MODELS, {k: v for k, v in settings.items() if k not in start}, "model") | start
+
+
+def untrained_model(settings: Settings) -> Model:
+    """The model of a table as it starts by itself, whatever file the table names."""
+    model: Model = build(MODELS, {k: v for k, v in settings.items() if k != START_FROM}, "model")
+    return model
+
+
+def _build_model(settings: Settings) -> Model:
+    model = untrained_model(settings)
+    if START_FROM not in settings:
+        return model
+    try:
+        return start_from(settings[START_FROM], model)
+    except NoshowError as error:
+        raise NoshowError(f"model.{START_FROM}: {error}") from None
 
 
 def label_of(settings: Settings) -> str:

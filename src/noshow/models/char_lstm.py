@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.errors import require
-from noshow.models import lstm
+from noshow.models import in_pytorch, lstm
 from noshow.models.scores import cross_entropy
 
 
@@ -64,7 +64,7 @@ def char_lstm(vocabulary: int = 80, embedding: int = 8, hidden: int = 256) -> Mo
         )
         return cross_entropy(logits(params, x), y)
 
-    return Model(init, measure, name="char_lstm")
+    return Model(init, measure, name="char_lstm", layout=in_pytorch.CHAR_LSTM)
 
 
 def logits(params: Params, x: Array) -> Array:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.devices import on_cpu
 from noshow.errors import require
+from noshow.models import in_pytorch
 from noshow.models.convolution import Block, product, windows
 from noshow.models.examples_last import convolve_and_pool
 from noshow.models.scores import cross_entropy
@@ -63,7 +64,9 @@ def lenet5(start: Start = "pytorch") -> Model:
         return cross_entropy(logits_last(params, x) if on_cpu() else logits(params, _seen(x), ACCELERATOR_BLOCKS), y)
 
     require(start in get_args(Start), f"start is {start!r}: give 'pytorch' or 'he'")
-    return Model(init if start == "pytorch" else init_he, measure, name="lenet5", prepare=prepare)
+    return Model(
+        init if start == "pytorch" else init_he, measure, name="lenet5", prepare=prepare, layout=in_pytorch.LENET5
+    )
 
 
 def _seen(x: Array) -> Array:

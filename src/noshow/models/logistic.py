@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.errors import require
 from noshow.federation import Federation, as_stored
+from noshow.models import in_pytorch
 
 
 def logistic(features: int = 60, classes: int = 10) -> Model:
@@ -43,4 +44,4 @@ def logistic(features: int = 60, classes: int = 10) -> Model:
                 "give as many classes as the largest label plus 1",
             )
 
-    return Model(init, measure, "logistic", check)
+    return Model(init, measure, "logistic", check, layout=in_pytorch.LOGISTIC)
