@@ -130,6 +130,7 @@ class Kept(NamedTuple):
     results: dict[str, bytes]
     checkpoint: bytes
     trace: bytes
+    weights: bytes
 
     def __repr__(self) -> str:
         return "a finished run"  # not all its bytes, in what Hypothesis tells
@@ -153,12 +154,14 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     results.add(history)
     Checkpoints(folder / "checkpoint.npz").save(run.snapshot())
     trace.write(folder / "trace.parquet", trace.of_history(history, parts.federation, 0))
+    ns.weights.save(folder / "model.safetensors", parts.model, history.models[0])
     return Kept(
         run,
         contents(folder / "run"),
         contents(folder / "results"),
         (folder / "checkpoint.npz").read_bytes(),
         (folder / "trace.parquet").read_bytes(),
+        (folder / "model.safetensors").read_bytes(),
     )
 
 
@@ -251,6 +254,13 @@ TIMES = b"client,start,end\na,0,100\nb,50,1000\na,300.5,400\n"
 def test_imported_traces(seed: int, original: bytes) -> None:
     with a_file(mutated_bytes(original, seed), "trace.csv") as file, told_or_done():
         trace.from_csv(file, round_seconds=60.0, examples=5)
+
+
+@fuzz
+@given(seed=SEEDS)
+def test_weights(seed: int, kept: Kept) -> None:
+    with a_file(mutated_bytes(kept.weights, seed), "model.safetensors") as file, told_or_done():
+        ns.weights.load(file, ns.models.logistic())
 
 
 @fuzz
