@@ -207,15 +207,19 @@ class Replies:
 class Server(NamedTuple):
     """What the server does: `step(state, theta, replies, rate)` -> `(state, theta)`; `init(d, clients)` -> state.
 
+    `linear` says that a step without memory adds replies to theta, each times a number that depends on nobody's reply:
+    a live federation then needs no table of all replies.
+
     Example:
         >>> import noshow as ns
         >>> def add_up(state, theta, replies, rate):
         ...     return state, theta + replies.displacements(rate).sum(0)
-        >>> server = ns.Server(add_up)
+        >>> server = ns.Server(add_up, linear=True)
     """
 
     step: Callable[[Memory, Vector, Replies, Array], tuple[Memory, Vector]]
     init: Callable[[int, int], Memory] = no_memory
+    linear: bool = False
 
 
 class Scene(NamedTuple):

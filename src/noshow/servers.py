@@ -27,7 +27,7 @@ def average() -> Server:
         share = heard / jnp.where(total > 0, total, 1.0)
         return state, theta + share @ replies.displacements(rate)
 
-    return Server(step)
+    return Server(step, linear=True)
 
 
 def amplify(beta: float | None = None) -> Server:
@@ -49,7 +49,7 @@ def amplify(beta: float | None = None) -> Server:
         heard = jnp.where(replies.answered, replies.weights, 0.0)
         return state, theta + gain * (heard @ replies.displacements(rate))
 
-    return Server(step)
+    return Server(step, linear=True)
 
 
 def remember(aggregator: Aggregator, memory: Width | None = None) -> Server:

@@ -13,8 +13,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from noshow import servers
-from noshow.contracts import Server
 from noshow.flower.layout import Layout
 from noshow.flower.silence import Opened, Sends
 from noshow.machine import cores_allowed
@@ -28,24 +26,12 @@ STRIDE = 2**13
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 
-_LINEAR = {rule.step.__code__ for rule in (servers.average(), servers.amplify())}
-
 
 class Heard(NamedTuple):
     """What replies add up to [d], and the squared norm of each [K]."""
 
     total: np.ndarray
     squares: np.ndarray
-
-
-def is_linear(server: Server) -> bool:
-    """Whether this is one of our own rules that add replies up, each times a number.
-
-    Example:
-        >>> is_linear(servers.amplify(2.0)), is_linear(Server(lambda state, theta, replies, rate: (state, theta)))
-        (True, False)
-    """
-    return getattr(server.step, "__code__", None) in _LINEAR
 
 
 def added_up(

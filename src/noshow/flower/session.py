@@ -11,7 +11,7 @@ import numpy as np
 
 from noshow.contracts import Memory, Replies, Server
 from noshow.flower.call import Call
-from noshow.flower.hearing import added_up, is_linear, laid_out
+from noshow.flower.hearing import added_up, laid_out
 from noshow.flower.layout import Layout
 from noshow.flower.ledger import Ledger, Metrics
 from noshow.flower.memory import assembled, carried, changed, pieces
@@ -61,7 +61,7 @@ class Session:
     def step(self, call: Call, replies: Sequence[Opened | None], terms: Terms) -> Step:
         """The model and the memory after the round that comes, if these are the answers, and their squared norms."""
         answered = np.array([reply is not None for reply in replies], bool)
-        if is_linear(self._server):
+        if self._server.linear:
             unit = np.eye(len(replies), dtype=np.float32)
             _, factors = self._stepped(None, unit[0] * 0, unit, call, answered, terms)
             heard = added_up(replies, self.layout, call.sent, terms.sends, factors)
