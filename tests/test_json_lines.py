@@ -29,6 +29,12 @@ def test_every_line_is_an_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     told = [line for line in lines if line["event"] == "evaluated" and line["algorithm"] == "mifa"]
     np.testing.assert_allclose([line["train_loss"] for line in told], scores.train_loss.T, rtol=1e-6)
     assert [line["round"] for line in told] == list(range(0, 41, 5))
+    calls = folder.load("mifa").roll_call
+    assert (told[0]["epsilon_t"], told[0]["silent"]) == ([None, None], [[], []])
+    for line in told[1:]:
+        t = line["round"]
+        np.testing.assert_allclose(line["epsilon_t"], calls.epsilon_t[:, max(0, t - 10) : t].mean(1))
+        assert line["silent"] == [sorted(calls.silenced(k, t - 1).tolist()) for k in range(2)]
     [diverged] = [line for line in lines if line["event"] == "finish" and line["algorithm"] == "fedavg"]
     assert diverged["diverged_at"] == [5, 5]
     assert diverged["train_loss"] is None

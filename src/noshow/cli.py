@@ -37,6 +37,7 @@ from noshow.cli_report import report
 from noshow.cli_reproduce import reproduce
 from noshow.cli_sweep import sweep
 from noshow.cli_trace import app as trace_app
+from noshow.cli_watch import watch
 from noshow.devices import keep_compiled
 from noshow.errors import NoshowError
 from noshow.interrupt import asked_to_stop, told_when_stopped
@@ -59,6 +60,7 @@ app.command()(bounds)
 app.command()(bench)
 app.command()(sweep)
 app.command()(report)
+app.command()(watch)
 app.command()(export)
 
 # What only one command needs is imported inside it, so that --help and --version answer sooner.

@@ -2,76 +2,72 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.live import Live
 from rich.table import Table
 
-from noshow.divergence import in_words
+from noshow.bars import Bars, in_words, numbers
 from noshow.evaluate import Metrics
-from noshow.history import History
+from noshow.history import History, RollCall
+from noshow.standing import Standings, of_history
+
+REFRESHES = 4
+"""Pictures a second."""
+SECONDS_BETWEEN_LINES = 30.0
 
 
 class LiveBars:
-    """A bar an algorithm, with its current loss and accuracy."""
+    """A bar an algorithm with its current numbers, and who is silent."""
 
     def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description:<16}"),
-            BarColumn(bar_width=16),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("{task.fields[now]}"),
-            console=console,
-        )
-        self._tasks: dict[str, TaskID] = {}
+        self._standings = Standings()
+        self._live = Live(console=console, get_renderable=self._picture, refresh_per_second=REFRESHES)
 
     def __enter__(self) -> LiveBars:
-        self._progress.start()
+        self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._live.stop()
 
     @contextmanager
     def preparing(self, adversary: str) -> Iterator[None]:
-        task = self._progress.add_task(adversary, total=None, now="the adversary prepares")
+        self._standings.begin(adversary, rounds=0, note="the adversary prepares")
         yield
-        self._progress.remove_task(task)
+        self._standings.drop(adversary)
 
     def begin(self, label: str, rounds: int) -> None:
-        self._tasks[label] = self._progress.add_task(label, total=rounds, now="compiling")
+        self._standings.begin(label, rounds)
+
+    def played(self, label: str, t: int, call: RollCall) -> None:
+        self._standings.played(label, t, call)
 
     def evaluated(self, label: str, t: int, metrics: Metrics) -> None:
-        self._progress.update(self._tasks[label], completed=t, now=_now(metrics))
+        self._standings.evaluated(label, metrics)
 
     def finish(self, history: History, seen_before: bool) -> None:
+        self._standings.finish(history)
         if seen_before:
-            self._progress.console.print(f"[green]✓[/] {history.algorithm:<16} finished before: not run again")
-        elif (diverged := in_words(history.diverged_at)) is not None:
-            self._progress.update(self._tasks[history.algorithm], now=diverged)
+            self.note(f"{history.algorithm} finished before: not run again")
 
     def note(self, sentence: str) -> None:
-        self._progress.console.print(sentence, markup=False, highlight=False)
+        self._live.console.print(sentence, markup=False, highlight=False)
+
+    def _picture(self) -> Bars:
+        return Bars(self._standings.all())
 
 
 class PlainLines:
-    """One line when an algorithm starts and one when it is done."""
+    """One line when an algorithm starts, one when it is done, and one every half minute between."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._standings = Standings()
+        self._said = time.monotonic()
 
     def __enter__(self) -> PlainLines:
         return self
@@ -81,21 +77,28 @@ class PlainLines:
 
     @contextmanager
     def preparing(self, adversary: str) -> Iterator[None]:
-        self._console.print(f"{adversary}: the adversary prepares")
+        self.note(f"{adversary}: the adversary prepares")
         yield
 
     def begin(self, label: str, rounds: int) -> None:
-        self._console.print(f"{label}: {rounds} rounds")
+        self._standings.begin(label, rounds)
+        self.note(f"{label}: {rounds} rounds")
+
+    def played(self, label: str, t: int, call: RollCall) -> None:
+        self._standings.played(label, t, call)
+        if time.monotonic() >= self._said + SECONDS_BETWEEN_LINES:
+            self.note(in_words(self._standings[label]))
 
     def evaluated(self, label: str, t: int, metrics: Metrics) -> None:
-        return None
+        self._standings.evaluated(label, metrics)
 
     def finish(self, history: History, seen_before: bool) -> None:
-        last = Metrics(*(column[:, -1] for column in history.scores))
+        done = of_history(history)
         how = "finished before, not run again" if seen_before else f"done in {history.seconds:.1f} s"
-        self._console.print(f"{history.algorithm}: {how}, {in_words(history.diverged_at) or _now(last)}")
+        self.note(f"{history.algorithm}: {how}, {done.note or numbers(done)}")
 
     def note(self, sentence: str) -> None:
+        self._said = time.monotonic()
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -120,7 +123,3 @@ def result_table(histories: Sequence[History]) -> Table:
             f"{line.seconds:.1f}",
         )
     return table
-
-
-def _now(metrics: Metrics) -> str:
-    return f"loss {np.mean(metrics.train_loss):.4f}, acc {np.mean(metrics.test_accuracy):.4f}"

@@ -337,12 +337,16 @@ class Simulation:
         self._iterates = None if snapshot.iterates is None else snapshot.iterates.copy()
         self._seconds += snapshot.seconds
 
-    def history(self) -> History:
-        """What the run has left behind so far."""
-        ids, answered = (np.concatenate(parts).swapaxes(0, 1) for parts in (self._ids, self._answered))
+    def roll_call(self, newest: int | None = None) -> RollCall:
+        """Who was called and who answered, in all rounds so far, or in the newest ones."""
+        last = slice(None if newest is None else -newest, None)  # of chunks, of a round or more each, and of rounds
+        ids, answered = (np.concatenate(parts[last])[last].swapaxes(0, 1) for parts in (self._ids, self._answered))
         sizes = self._federation.sizes
         silenced = np.where(answered, 0, sizes[ids]).sum(-1, dtype=np.int64)
-        used = budget.used_fraction(silenced, self._sampled, sizes)
+        return RollCall(ids, answered, budget.used_fraction(silenced, self._sampled, sizes), self._epsilon)
+
+    def history(self) -> History:
+        """What the run has left behind so far."""
         unravel = unraveller(self._model)
         kept = np.where(self._diverged[:, None], self._good, self.thetas)
         return History(
@@ -350,7 +354,7 @@ class Simulation:
             seeds=np.asarray(self._seeds),
             evaluated=np.array(self._evaluated),
             scores=self._scores(),
-            roll_call=RollCall(ids, answered, used, self._epsilon),
+            roll_call=self.roll_call(),
             models=[unravel(jnp.asarray(theta)) for theta in kept],
             seconds=self._seconds,
             seconds_preparing=self._preparing,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from noshow.evaluate import Metrics
-from noshow.history import History
+from noshow.history import History, RollCall
 
 
 class JsonLines:
@@ -21,6 +21,9 @@ class JsonLines:
         >>> JsonLines().begin("fedavg", rounds=60)
         {"event": "begin", "algorithm": "fedavg", "rounds": 60}
     """
+
+    def __init__(self) -> None:
+        self._newest: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> JsonLines:
         return self
@@ -36,9 +39,16 @@ class JsonLines:
     def begin(self, label: str, rounds: int) -> None:
         _say("begin", algorithm=label, rounds=rounds)
 
+    def played(self, label: str, t: int, call: RollCall) -> None:
+        seeds, rounds, _ = call.sampled.shape
+        self._newest[label] = {
+            "epsilon_t": _numbers(call.epsilon_t.mean(1)) if rounds else [None] * seeds,
+            "silent": [sorted(call.silenced(k, -1).tolist()) if rounds else [] for k in range(seeds)],
+        }
+
     def evaluated(self, label: str, t: int, metrics: Metrics) -> None:
         columns = {name: _numbers(column) for name, column in metrics._asdict().items()}
-        _say("evaluated", algorithm=label, round=t, **columns)
+        _say("evaluated", algorithm=label, round=t, **columns, **self._newest.get(label, {}))
 
     def finish(self, history: History, seen_before: bool) -> None:
         line = history.summary()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,14 +45,15 @@ def alone_in(folder: Path, wait: bool = False) -> Iterator[None]:
 
 
 def taken(folder: Path) -> bool:
-    """Whether a process works in the folder now."""
-    if not (folder / LOCK).exists():
+    """Whether a process works in the folder now. Nobody who begins at this moment is disturbed by the look."""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:
         return False
     try:
-        with alone_in(folder):
-            return False
-    except BusyError:
-        return True
+        return not _got(handle, fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
 
 
 def process() -> str:
@@ -65,10 +67,27 @@ def process() -> str:
 
 
 def _lock(handle: int, folder: Path, wait: bool) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        who = os.read(handle, 200).decode("utf-8", "replace") or "another process"
-        raise BusyError(f"{folder} is in use by {who}: wait until it has finished, or stop it") from None
+    if wait:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    else:
+        _lock_at_once(handle, folder)
     os.ftruncate(handle, 0)
     os.write(handle, process().encode())
+
+
+def _lock_at_once(handle: int, folder: Path) -> None:
+    while not _got(handle, fcntl.LOCK_EX):
+        if not _got(handle, fcntl.LOCK_SH):
+            who = os.read(handle, 200).decode("utf-8", "replace") or "another process"
+            raise BusyError(f"{folder} is in use by {who}: wait until it has finished, or stop it")
+        fcntl.flock(handle, fcntl.LOCK_UN)  # somebody only looks, and is gone in a moment
+        time.sleep(0.001)
+
+
+def _got(handle: int, kind: int) -> bool:
+    """Whether the lock of this kind, for one alone or for those who look, was to be had at once."""
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -12,11 +12,12 @@ from noshow.engine import Simulation
 from noshow.evaluate import Metrics
 from noshow.figure import compare, keep_figure
 from noshow.footprint import check as check_memory
-from noshow.history import History
+from noshow.history import History, RollCall
 from noshow.lock import alone_in
 from noshow.progress import Progress
 from noshow.rehearsal import prepare
 from noshow.spec import PAPER, Experiment, Spec, realise
+from noshow.standing import NEWEST
 from noshow.store import RunFolder
 
 
@@ -28,6 +29,9 @@ class Display(Protocol):
 
     def begin(self, label: str, rounds: int) -> None:
         """An algorithm starts."""
+
+    def played(self, label: str, t: int, call: RollCall) -> None:
+        """An algorithm has been played up to round t; the roll call is that of its newest rounds."""
 
     def evaluated(self, label: str, t: int, metrics: Metrics) -> None:
         """An algorithm has been evaluated after t rounds."""
@@ -128,12 +132,11 @@ def _run_missing(histories: dict[str, History], work: Work) -> bool:
 def _run_one(label: str, work: Work, progress: Progress) -> History | None:
     kept = work.folder.checkpoints(label)
     run = taken_up(work.spec, work.experiment, label, kept.newest(), work.display)
-    progress.begin(label, run.t, work.spec.length(label)[0])
+    progress.begin(label, work.spec.length(label)[0], run)
 
     def watch(_: int, evaluated: bool) -> None:
-        progress.reach(run.t)
-        if evaluated:
-            work.display.evaluated(label, run.t, run.latest)
+        progress.reach()
+        tell(work.display, label, run, evaluated)
 
     done = play([run], [kept], work.clock, watch, work.seconds_between)
     progress.write()
@@ -141,6 +144,7 @@ def _run_one(label: str, work: Work, progress: Progress) -> History | None:
         return None
     history = run.history()
     work.folder.save(history)
+    progress.finish()
     kept.forget()
     work.display.finish(history, seen_before=False)
     return history
@@ -170,7 +174,14 @@ def go_on(run: Simulation, found: Found, name: str, rounds: int, display: Displa
     if found.snapshot is not None:
         run.resume(found.snapshot)
         display.note(f"{name} goes on after {run.t} of {rounds} rounds")
-    display.evaluated(name, run.t, run.latest)
+    tell(display, name, run, evaluated=True)
+
+
+def tell(display: Display, name: str, run: Simulation, evaluated: bool) -> None:
+    """Show where the run is, and its last evaluation if that is new."""
+    display.played(name, run.t, run.roll_call(NEWEST))
+    if evaluated:
+        display.evaluated(name, run.t, run.latest)
 
 
 def title_of(spec: Spec) -> str:

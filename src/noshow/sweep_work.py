@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 from noshow.clock import Clock
 from noshow.errors import NoshowError
 from noshow.evaluate import Metrics
-from noshow.history import History
+from noshow.history import History, RollCall
 from noshow.lock import BusyError
 from noshow.run import complete
 from noshow.spec import validate
@@ -89,6 +89,9 @@ class Silent:
         yield
 
     def begin(self, label: str, rounds: int) -> None:
+        return None
+
+    def played(self, label: str, t: int, call: RollCall) -> None:
         return None
 
     def evaluated(self, label: str, t: int, metrics: Metrics) -> None:

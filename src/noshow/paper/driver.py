@@ -13,7 +13,7 @@ from noshow.devices import on_cpu
 from noshow.engine import Entry, Simulation
 from noshow.groups import side_by_side
 from noshow.paper.results import Results
-from noshow.run import Display, go_on, taken_up
+from noshow.run import Display, go_on, taken_up, tell
 from noshow.spec import Experiment
 from noshow.workbench import Bench
 
@@ -82,8 +82,7 @@ def _run(group: Sequence[Job], display: Display, clock: Clock) -> bool:
     kept = [job.results.checkpoints(job.label) for job in group]
 
     def watch(number: int, evaluated: bool) -> None:
-        if evaluated:
-            display.evaluated(group[number].name, runs[number].t, runs[number].latest)
+        tell(display, group[number].name, runs[number], evaluated)
 
     if not play(runs, kept, clock, watch):
         return False

@@ -37,15 +37,15 @@ def write_report(runs: Sequence[Path], out: Path) -> None:
 
 def page(runs: Sequence[Path]) -> str:
     """The report of some run folders as HTML."""
-    plotly = _plotly()
+    plotly = plotly_js()
     shown = contents(runs)
-    early, program = _asset("theme.js"), "".join(map(_asset, PROGRAM))
+    early, program = asset("theme.js"), "".join(map(asset, PROGRAM))
     return filled(
-        _asset("report.html"),
+        asset("report.html"),
         {
             "policy": _policy(early, program, plotly),
             "title": html.escape(" · ".join(run["title"] for run in shown["runs"])),
-            "style": "".join(map(_asset, STYLE)),
+            "style": "".join(map(asset, STYLE)),
             "early": early,
             "contents": as_json(shown),
             "plotly": base64.b64encode(gzip.compress(plotly.encode("utf-8"), 9, mtime=0)).decode("ascii"),
@@ -77,15 +77,25 @@ def as_json(value: Any) -> str:
 
 def _policy(*programs: str) -> str:
     """What the page may do: run these programs, and style itself. Nothing is fetched or sent."""
-    hashes = (base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in programs)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {known(*programs)}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _plotly() -> str:
+def known(*programs: str) -> str:
+    """Programs as a policy names those that may run: by their hashes.
+
+    Example:
+        >>> known("")
+        "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+    """
+    hashes = (base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in programs)
+    return " ".join(f"'sha256-{digest}'" for digest in hashes)
+
+
+def plotly_js() -> str:
+    """The program that draws the charts."""
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
     except ImportError:
@@ -93,5 +103,6 @@ def _plotly() -> str:
     return str(get_plotlyjs())
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the page's style, program or frame."""
     return files("noshow.report").joinpath("assets", name).read_text("utf-8")

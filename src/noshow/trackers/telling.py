@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from noshow.evaluate import Metrics
-from noshow.history import History
+from noshow.history import History, RollCall
 from noshow.run import Display
 from noshow.spec import Spec
 from noshow.trackers import Tracker
@@ -25,6 +25,9 @@ class Telling:
         self._display.begin(label, rounds)
         for each in self._trackers:
             each.begin(self._spec, label)
+
+    def played(self, label: str, t: int, call: RollCall) -> None:
+        self._display.played(label, t, call)
 
     def evaluated(self, label: str, t: int, metrics: Metrics) -> None:
         self._display.evaluated(label, t, metrics)
