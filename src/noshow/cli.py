@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from noshow import distributed
+from noshow import cli_names, distributed
 from noshow.cli_bench import bench
 from noshow.cli_bounds import bounds
 from noshow.cli_data import app as data_app
@@ -84,7 +84,12 @@ def noshow(
 @app.command()
 def run(
     source: Annotated[
-        str, typer.Argument(metavar="PRESET|FILE.toml", help="A preset's name (`noshow presets`) or a file.")
+        str,
+        typer.Argument(
+            metavar="PRESET|FILE.toml",
+            help="A preset's name (`noshow presets`) or a file.",
+            autocompletion=cli_names.presets,
+        ),
     ],
     assignments: Annotated[
         list[str] | None,

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from noshow import cli_names
 from noshow.cli_flags import Cores, Device, start_on
 from noshow.errors import NoshowError, require
 from noshow.interrupt import asked_to_stop, told_when_stopped
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME…", help="Experiments; see --list.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME…", help="Experiments; see --list.", autocompletion=cli_names.experiments),
+    ] = None,
     list_them: Annotated[bool, typer.Option("--list", help="What there is, what it costs here, what is done.")] = False,
     setting: Annotated[
         str, typer.Option(metavar="written|published|both", help="The paper's text, or what the authors ran.")

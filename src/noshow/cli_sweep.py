@@ -10,12 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from noshow import cli_names
 from noshow.interrupt import told_when_stopped
 
 
 def sweep(
     source: Annotated[
-        str | None, typer.Argument(metavar="GRID|FILE.toml", help="A grid's name (see --list) or a file.")
+        str | None,
+        typer.Argument(
+            metavar="GRID|FILE.toml", help="A grid's name (see --list) or a file.", autocompletion=cli_names.grids
+        ),
     ] = None,
     on: Annotated[
         str,
