@@ -6,7 +6,6 @@ Every function takes the examples' labels [n] and a generator, and returns the e
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 
 from noshow.errors import require
 
@@ -131,6 +130,7 @@ def _fitted(logs: np.ndarray, share: int, totals: np.ndarray) -> np.ndarray:
     share · sum_i log sum_k exp(logs_ik + v_k) - sum_k totals_k v_k, whose gradient is what the columns are off by.
     """
     from scipy.optimize import minimize  # not above: it takes longer to import than all else that noshow needs of SciPy
+    from scipy.special import logsumexp, softmax  # a sixth of a second, which few need
 
     logs = np.maximum(logs - logs.max(axis=1, keepdims=True), -_FAINTEST)
 
