@@ -7,7 +7,7 @@ DEV := $(VENV)/.installed-dev
 BENCH := .venv-bench
 BENCHED := $(BENCH)/.installed
 
-.PHONY: run test test-all fuzz audit lint format bench clean
+.PHONY: run test test-all fuzz audit lint format docs wheel bench clean
 
 run: $(RUN)
 	$(BIN)/noshow run synthetic-0.9 --report
@@ -36,6 +36,15 @@ lint: $(DEV)
 format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The site, into site/: every warning is an error.
+docs: $(DEV)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# What `pip install` gets, into dist/: the source archive, and the wheel made from it.
+wheel: $(DEV)
+	rm -rf dist
+	$(BIN)/python -m build
 
 bench: $(BENCHED)
 	$(BENCH)/bin/noshow bench --out runs/bench.md
