@@ -25,6 +25,7 @@ from noshow.report import attendance, page, write_report
 from noshow.report.labels import labels_of
 from noshow.report.series import MOST_POINTS, Curve, drawn
 from noshow.spec import realise
+from noshow.store import RunFolder
 
 METRICS = ("train_loss", "test_loss", "test_accuracy")
 
@@ -66,6 +67,22 @@ def test_curves_are_those_of_the_files(lawful: Path, said: dict[str, Any]) -> No
                 assert curve["mean"][k] == pytest.approx(sum(values) / 3, rel=1e-7)
                 assert np.float32(curve["low"][k]) == np.float32(min(values))
                 assert np.float32(curve["high"][k]) == np.float32(max(values))
+
+
+def test_histories_in_no_folder_say_what_their_folder_would(lawful: Path, said: dict[str, Any], tmp_path: Path) -> None:
+    folder = RunFolder.open(lawful)
+    federation = realise(folder.spec).federation
+    first, *others = (folder.load(label) for label in folder.finished)
+    first.report(tmp_path / "mine.html", *others, federation=federation)
+    (mine,), kept = contents_of((tmp_path / "mine.html").read_text("utf-8"))["runs"], said["runs"][0]
+    for key in ("algorithms", "differences", "roll_calls", "clients", "seeds", "sampled", "law"):
+        assert mine[key] == kept[key], key
+    assert (mine["folder"], mine["spec"], mine["adversary"], mine["missing"]) == (None, None, None, [])
+    with pytest.raises(ns.NoshowError, match="two histories are called"):
+        first.report(tmp_path / "twice.html", first, federation=federation)
+    with pytest.raises(ns.NoshowError, match="the federation has 3: give that of the runs"):
+        first.report(tmp_path / "other.html", federation=ns.datasets.synthetic(clients=3))
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.html"]
 
 
 def test_final_numbers_have_students_intervals(lawful: Path, said: dict[str, Any]) -> None:

@@ -16,7 +16,9 @@ import pytest
 from reported import HOSTILE, contents_of, diverging, made, make_hostile, with_law_off
 from scipy import stats
 
-from noshow.report import write_report
+from noshow.report import write_comparison, write_report
+from noshow.spec import realise
+from noshow.store import RunFolder
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -410,3 +412,16 @@ def test_it_prints_light_and_within_the_paper(alone: Path, opened: Callable[...,
     assert theme == "light"
     assert widest <= 340  # two charts side by side on A4
     settled(browser, lambda: brightness(browser) < 60)
+
+
+def test_histories_in_no_folder_make_a_page(opened: Callable[..., Any], lawful: Path, tmp_path: Path) -> None:
+    folder = RunFolder.open(lawful)
+    histories = [folder.load(label) for label in folder.finished]
+    write_comparison(histories, realise(folder.spec).federation, tmp_path / "mine.html")
+    browser = opened(tmp_path / "mine.html")
+    assert {row[0] for row in rows(browser, "final-table")} == set(folder.finished)
+    shown = browser.find_element(By.TAG_NAME, "main").text
+    assert "null" not in shown
+    assert "undefined" not in shown
+    assert not browser.find_element(By.ID, "bounds").is_displayed()
+    assert not browser.find_elements(By.CSS_SELECTOR, "button.copy")

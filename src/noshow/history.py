@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow
     from matplotlib.figure import Figure
 
+    from noshow.federation import Federation
+
 
 @dataclass(frozen=True)
 class RollCall:
@@ -168,3 +170,12 @@ class History:
         from noshow.figure import compare
 
         return compare([self, *others])
+
+    def report(self, file: str | Path, *others: History, federation: Federation) -> None:
+        """The HTML report of this run and of others beside it, on the federation that they ran on.
+
+        It needs plotly: `pip install noshow[report]`.
+        """
+        from noshow.report import write_comparison
+
+        write_comparison([self, *others], federation, Path(file))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from noshow.report.series import curves_of, differences, diverged, drawn, final
 from noshow.report.statistics import LEVEL
 from noshow.run import title_of
 from noshow.spec import realise
-from noshow.store import RunFolder
+from noshow.store import RunFolder, about
 from noshow.version import __version__
 
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
@@ -37,40 +37,77 @@ def contents(paths: Sequence[Path]) -> dict[str, Any]:
     require(not twice, f"{twice[0] if twice else None} is given twice: give every run once")
     folders = [RunFolder.open(path) for path in paths]
     titles = Counter(title_of(folder.spec) for folder in folders)
-    styles = styles_for(list(dict.fromkeys(label for folder in folders for label in folder.spec.labels)))
+    labels = dict.fromkeys(label for folder in folders for label in folder.spec.labels)
+    return _shown(list(labels), [_run(folder, alone=titles[title_of(folder.spec)] == 1) for folder in folders])
+
+
+def contents_of(histories: Sequence[History], federation: Federation) -> dict[str, Any]:
+    """The same of histories that are in no folder, as one run."""
+    labels = [history.algorithm for history in histories]
+    twice = [label for label, times in Counter(labels).items() if times > 1]
+    require(not twice, f"two histories are called {twice[0] if twice else None!r}: give algorithms names of their own")
+    seen = _clients_seen(histories)
+    require(
+        seen <= federation.clients,
+        f"client {seen - 1} was sampled, and the federation has {federation.clients}: give that of the runs",
+    )
+    first = histories[0].roll_call
+    run = {
+        "title": federation.name,
+        "description": "",
+        "folder": None,
+        "spec": None,
+        "about": _listed(about()),
+        "seeds": sorted({seed for history in histories for seed in history.seeds.tolist()}),
+        "adversary": None,
+        "sampled": first.sampled.shape[-1],
+        "law": first.epsilon,
+        "missing": [],
+        "bounds": None,
+    }
+    return _shown(labels, [run | _told(histories, federation)])
+
+
+def _shown(labels: list[str], runs: list[dict[str, Any]]) -> dict[str, Any]:
+    styles = styles_for(labels)
     return {
         "made": {"noshow": __version__, "when": datetime.now(UTC).isoformat(timespec="seconds")},
         "level": LEVEL,
         "styles": {label: {"colour": colour, "dash": DASHES[line]} for label, (colour, line) in styles.items()},
-        "runs": [_run(folder, alone=titles[title_of(folder.spec)] == 1) for folder in folders],
+        "runs": runs,
     }
 
 
 def _run(folder: RunFolder, alone: bool) -> dict[str, Any]:
     spec, title = folder.spec, title_of(folder.spec)
-    histories = [folder.load(label) for label in folder.finished]
-    federation = _federation(folder)
-    known = isinstance(federation, Federation)
-    labels = labels_of(federation) if isinstance(federation, Federation) else None
-    clients = federation.clients if isinstance(federation, Federation) else _clients_seen(histories)
-    calls = attendance(histories, clients, labels)
-    return {
+    told = _told([folder.load(label) for label in folder.finished], _federation(folder))
+    return told | {
         "title": title if alone else f"{title} in {folder.path}",
         "description": spec.description,
         "folder": str(folder.path),
         "spec": spec.to_toml(),
-        "about": [[key, _in_words(value)] for key, value in folder.about().items()],
+        "about": _listed(folder.about()),
         "seeds": spec.seeds,
         "adversary": spec.adversary["name"],
         "sampled": spec.sampled,
         "law": spec.epsilon,
         "missing": _missing(folder),
+        "bounds": _picture(folder.path / "bounds.png"),
+    }
+
+
+def _told(histories: Sequence[History], federation: Federation | NoshowError) -> dict[str, Any]:
+    """What results say, with the clients' data or without."""
+    known = isinstance(federation, Federation)
+    labels = labels_of(federation) if isinstance(federation, Federation) else None
+    clients = federation.clients if isinstance(federation, Federation) else _clients_seen(histories)
+    calls = attendance(histories, clients, labels)
+    return {
         "algorithms": [_algorithm(history) for history in histories],
         "differences": differences(histories),
         "roll_calls": calls,
         "clients": _clients(federation, labels, calls) if isinstance(federation, Federation) else {"count": clients},
         "no_data": "" if known else str(federation),
-        "bounds": _picture(folder.path / "bounds.png"),
     }
 
 
@@ -124,6 +161,10 @@ def _clients(federation: Federation, labels: Labels | None, calls: list[dict[str
 
 def _clients_seen(histories: Sequence[History]) -> int:
     return 1 + max((int(np.max(history.roll_call.sampled, initial=-1)) for history in histories), default=-1)
+
+
+def _listed(facts: Mapping[str, Any]) -> list[list[str]]:
+    return [[key, _in_words(value)] for key, value in facts.items()]
 
 
 def _in_words(value: Any) -> str:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from noshow.errors import NoshowError
+from noshow.federation import Federation
 from noshow.files import write_whole
-from noshow.report.contents import contents
+from noshow.history import History
+from noshow.report.contents import contents, contents_of
 
 STYLE = ("colours.css", "page.css", "parts.css", "media.css")
 PROGRAM = ("page.js", "curves.js", "tables.js", "picture.js", "attendance.js", "start.js")
@@ -31,14 +33,26 @@ def write_report(runs: Sequence[Path], out: Path) -> None:
         Traceback (most recent call last):
         noshow.errors.NoshowError: nowhere is no run folder: it has no spec.toml
     """
-    text = page(runs)
-    write_whole(out, lambda part: part.write_text(text, "utf-8"))
+    _write(page(runs), out)
+
+
+def write_comparison(histories: Sequence[History], federation: Federation, out: Path) -> None:
+    """Write the report of histories that are in no run folder, whole or not at all."""
+    _write(_page(contents_of(histories, federation)), out)
 
 
 def page(runs: Sequence[Path]) -> str:
     """The report of some run folders as HTML."""
+    plotly_js()  # told before anything is read
+    return _page(contents(runs))
+
+
+def _write(text: str, out: Path) -> None:
+    write_whole(out, lambda part: part.write_text(text, "utf-8"))
+
+
+def _page(shown: dict[str, Any]) -> str:
     plotly = plotly_js()
-    shown = contents(runs)
     early, program = asset("theme.js"), "".join(map(asset, PROGRAM))
     return filled(
         asset("report.html"),

@@ -115,12 +115,12 @@ function drawHead() {
     const facts = [
       plural(run.clients.count, "client"),
       `${run.sampled} sampled a round`,
-      `adversary ${run.adversary}`,
+      run.adversary && `adversary ${run.adversary}`,
       run.law === null ? "no law" : `law ε = ${run.law}`,
       `${plural(run.algorithms.length, "algorithm")}`,
       plural(run.seeds.length, "seed"),
     ];
-    at("summaries").append(make("p", { class: "facts" }, facts.join(" · ")));
+    at("summaries").append(make("p", { class: "facts" }, facts.filter(Boolean).join(" · ")));
   }
   for (const section of document.querySelectorAll("main > section")) {
     if (!section.hidden)
@@ -154,7 +154,8 @@ function drawNotices() {
 }
 
 function drawBounds() {
-  for (const run of runs) {
+  at("bounds").hidden = !runs.some((run) => run.folder);
+  for (const run of runs.filter((one) => one.folder)) {
     const card = make("div", { class: "card" }, make("h3", {}, run.title));
     if (run.bounds) {
       const words = `Mean square gradients of ${run.title} over rounds, between the floor and the ceilings`;
@@ -184,33 +185,19 @@ function drawBounds() {
 function drawOrigin() {
   for (const [index, run] of runs.entries()) {
     const facts = make("dl");
-    const recorded = [["folder", run.folder], ["seeds", run.seeds.join(", ")], ...run.about];
+    const recorded = [...(run.folder ? [["folder", run.folder]] : []), ["seeds", run.seeds.join(", ")], ...run.about];
     for (const [key, value] of recorded) facts.append(make("dt", {}, key), make("dd", {}, value));
-    const spec = make("pre", { tabindex: "0", role: "region", "aria-label": `Spec of ${run.title}` }, run.spec);
-    const copy = make(
-      "button",
-      { type: "button", class: "copy", onclick: () => copyText(run.spec, spec, copy) },
-      "Copy",
-    );
-    at("origin-body").append(
-      make(
-        "div",
-        { class: "card" },
-        make("h3", {}, runMark(index) + run.title),
-        make(
-          "div",
-          { class: "two" },
-          facts,
-          make(
-            "div",
-            {},
-            make("div", { class: "spec-head" }, make("span", {}, "The resolved spec: a file that runs it again"), copy),
-            spec,
-          ),
-        ),
-      ),
-    );
+    const halves = make("div", { class: "two" }, facts);
+    if (run.spec) halves.append(specOf(run));
+    at("origin-body").append(make("div", { class: "card" }, make("h3", {}, runMark(index) + run.title), halves));
   }
+}
+
+function specOf(run) {
+  const spec = make("pre", { tabindex: "0", role: "region", "aria-label": `Spec of ${run.title}` }, run.spec);
+  const copy = make("button", { type: "button", class: "copy", onclick: () => copyText(run.spec, spec, copy) }, "Copy");
+  const head = make("span", {}, "The resolved spec: a file that runs it again");
+  return make("div", {}, make("div", { class: "spec-head" }, head, copy), spec);
 }
 
 async function copyText(text, element, button) {
