@@ -128,6 +128,7 @@ def test_a_driver_that_is_stopped_often_ends_where_an_undisturbed_one_does(spec:
     assert not (tmp_path / "stopped" / "unfinished").exists()
 
 
+@pytest.mark.long
 def test_an_accelerator_plays_cells_side_by_side(spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cells of FedAvg and its variant, which share their client, are one group, also when stopped often."""
     tables = [{"name": name, "rate": 0.05, "steps": 2} for name in ("fedavg", "fedavg_variant")]

@@ -330,7 +330,7 @@ def noshow(folder: Path, *arguments: str, before: str = "") -> subprocess.Comple
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ | {"COLUMNS": "120"})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_reports_a_run_of_the_command(tmp_path: Path) -> None:
     algorithms = [{"name": "fedavg", "rate": 0.01, "steps": 2}]
     spec = spec_of(rounds=4, evaluate_every=2, diagnose=False, algorithms=algorithms)
