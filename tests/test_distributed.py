@@ -157,7 +157,7 @@ while True:
         (0, signal.SIGKILL),
         pytest.param(1, signal.SIGTERM, marks=pytest.mark.long),
         pytest.param(0, signal.SIGINT, marks=pytest.mark.long),
-        (1, signal.SIGSTOP),
+        pytest.param(1, signal.SIGSTOP, marks=pytest.mark.long),
     ],
 )
 def test_one_that_dies_or_falls_silent_ends_the_other_with_one_sentence(victim: int, how: signal.Signals) -> None:

@@ -37,6 +37,7 @@ def spec_of(**changes: object) -> Spec:
 
 
 class TestMeasured:
+    @pytest.mark.long
     def test_the_variants_lie_below_their_ceilings_and_others_have_none(self) -> None:
         spec = spec_of()
         begun: list[str] = []

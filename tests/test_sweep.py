@@ -287,7 +287,7 @@ def test_a_cell_that_another_process_is_at_is_waited_for(folder: Path) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_sweeps_share_a_store_and_a_killed_worker_is_replaced(folder: Path) -> None:
     """No cell is run twice, and the one whose worker was killed goes on from its checkpoint."""
     write_grid(folder, "[[grid]]\nrate = [0.01, 0.1]\n'data.seed' = [1, 2]\n")
@@ -299,7 +299,7 @@ def test_two_sweeps_share_a_store_and_a_killed_worker_is_replaced(folder: Path) 
     check_all_done(folder, 4, killed)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stopped_sweep_leaves_checkpoints_and_no_workers(folder: Path) -> None:
     """Stopped by Ctrl-C, and killed without a word: the workers notice that nobody is there."""
     (folder / "tiny.toml").write_text(TINY.replace("8000", "2000000"), "utf-8")
