@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 from jax.flatten_util import ravel_pytree
@@ -22,6 +23,17 @@ def unraveller(model: Model) -> Unravel:
     """The function that gives a flat vector the model's own shape."""
     _, unravel = ravel_pytree(model.init(jax.random.key(0)))
     return unravel
+
+
+def named_leaves(params: Params) -> list[tuple[str, Any]]:
+    """The leaves by their place in the pytree, in its order.
+
+    Example:
+        >>> named_leaves({"conv1": {"bias": 1.0, "weights": 2.0}})
+        [('conv1/bias', 1.0), ('conv1/weights', 2.0)]
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return [(jax.tree_util.keystr(path, simple=True, separator="/"), leaf) for path, leaf in leaves]
 
 
 def flat_losses(model: Model, unravel: Unravel) -> Callable[[Vector, Batch], Array]:

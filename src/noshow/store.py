@@ -46,6 +46,7 @@ from noshow.federation import Federation
 from noshow.files import mend_folder, write_whole, write_whole_folder
 from noshow.history import History, RollCall
 from noshow.lock import LOCK
+from noshow.parameters import named_leaves
 from noshow.progress import PROGRESS
 from noshow.spec import FILES_OF_A_RUN, Spec, validate
 from noshow.version import __version__
@@ -259,9 +260,9 @@ def _diagnostics(folder: Path, result: dict[str, Any]) -> Diagnostics | None:
 
 def _named_leaves(seeds: np.ndarray, models: Sequence[Params]) -> dict[str, np.ndarray]:
     return {
-        f"{seed}:{jax.tree_util.keystr(path, simple=True, separator='/')}": np.asarray(leaf)
+        f"{seed}:{name}": np.asarray(leaf)
         for seed, model in zip(seeds, models, strict=True)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(model)
+        for name, leaf in named_leaves(model)
     }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +17,7 @@ import numpy as np
 from noshow.contracts import Key, Layout, Leaves, Model, Params
 from noshow.errors import NoshowError, require
 from noshow.files import write_whole
+from noshow.parameters import named_leaves
 
 
 def save(file: str | Path, model: Model, params: Params) -> None:
@@ -35,12 +35,24 @@ def save(file: str | Path, model: Model, params: Params) -> None:
         >>> {name: tensor.shape for name, tensor in sorted(tensors.items())}
         {'bias': (3,), 'weight': (3, 4)}
     """
-    leaves = {name: np.asarray(leaf) for name, leaf in _named(params)}
-    _compare(_forms(leaves), _forms(_blank(model)), "the parameters", model)
     # The library writes memory as it lies: transposed views must be copied first.
-    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in _layout(model).outward(leaves).items()}
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in in_files(model, params).items()}
     write = _safetensors().numpy.save_file
     write_whole(Path(file), lambda part: write(tensors, part, metadata={"format": "pt"}))
+
+
+def in_files(model: Model, params: Params) -> Leaves:
+    """A model's parameters as the tensors of a file, by their names there.
+
+    Example:
+        >>> import jax, noshow as ns
+        >>> model = ns.models.lenet5()
+        >>> ns.weights.in_files(model, model.init(jax.random.key(0)))["fc1.weight"].shape
+        (120, 400)
+    """
+    leaves = {name: np.asarray(leaf) for name, leaf in named_leaves(params)}
+    _compare(_forms(leaves), _forms(_blank(model)), "the parameters", model)
+    return _layout(model).outward(leaves)
 
 
 def load(file: str | Path, model: Model) -> Params:
@@ -61,7 +73,7 @@ def load(file: str | Path, model: Model) -> Params:
     tensors = _tensors(Path(file), _forms(layout.outward(blank)), model)
     leaves = layout.inward(tensors)
     abstract = jax.eval_shape(model.init, jax.random.key(0))
-    ordered = [jnp.asarray(leaves[name]) for name, _ in _named(abstract)]
+    ordered = [jnp.asarray(leaves[name]) for name, _ in named_leaves(abstract)]
     return jax.tree.unflatten(jax.tree.structure(abstract), ordered)
 
 
@@ -95,16 +107,11 @@ Form = tuple[str, tuple[int, ...]]
 _FLOAT32 = "F32"
 
 
-def _named(params: Params) -> list[tuple[str, Any]]:
-    """A model's leaves by the names that run folders give them, in the pytree's order."""
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    return [(jax.tree_util.keystr(path, simple=True, separator="/"), leaf) for path, leaf in leaves]
-
-
 def _blank(model: Model) -> Leaves:
     """Zeros in the shape of the model's parameters."""
     return {
-        name: np.zeros(leaf.shape, leaf.dtype) for name, leaf in _named(jax.eval_shape(model.init, jax.random.key(0)))
+        name: np.zeros(leaf.shape, leaf.dtype)
+        for name, leaf in named_leaves(jax.eval_shape(model.init, jax.random.key(0)))
     }
 
 

@@ -84,7 +84,7 @@ def _playing(experiment: Experiment) -> Callable[[int], Turn]:
             program.play(rounds - program.t)
         theta = np.asarray(program.state.theta[0])
         seconds = (time.perf_counter() - begun) / rounds
-        return Turn(seconds, flat(to_torch(experiment.network, unravel(jnp.asarray(theta)))))
+        return Turn(seconds, flat(to_torch(experiment.model, unravel(jnp.asarray(theta)))))
 
     return play
 
@@ -111,7 +111,7 @@ def begin_run(experiment: Experiment, stack: ExitStack) -> Play:
                 run.advance()
         theta = run.thetas[0]
         seconds = (time.perf_counter() - begun) / rounds
-        return Turn(seconds, flat(to_torch(experiment.network, unravel(jnp.asarray(theta)))))
+        return Turn(seconds, flat(to_torch(experiment.model, unravel(jnp.asarray(theta)))))
 
     return play
 
@@ -141,7 +141,7 @@ def written_out(experiment: Experiment) -> RoundsTask:
     unravel = unraveller(experiment.model)
     return RoundsTask(
         network=experiment.network,
-        start=to_torch(experiment.network, unravel(first_model(experiment.model, SEED))),
+        start=to_torch(experiment.model, unravel(first_model(experiment.model, SEED))),
         inputs=_channels_first(inputs),
         labels=labels.astype(np.int64),
         rounds=rounds,

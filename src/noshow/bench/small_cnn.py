@@ -14,6 +14,7 @@ import jax
 from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.devices import on_cpu
 from noshow.models.convolution import Block, convolve
+from noshow.models.in_pytorch import convolutional
 from noshow.models.lenet5 import biased, pool
 from noshow.models.scores import cross_entropy
 
@@ -35,7 +36,8 @@ def small_cnn() -> Model:
         x, y = batch
         return cross_entropy(logits(params, x, CPU_BLOCKS if on_cpu() else ACCELERATOR_BLOCKS), y)
 
-    return Model(init, measure, name="small_cnn")
+    layout = convolutional({name: name for name in LAYERS}, seen=(14, 14, 64))
+    return Model(init, measure, name="small_cnn", layout=layout)
 
 
 def init(key: Key) -> Params:

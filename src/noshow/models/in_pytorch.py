@@ -7,39 +7,51 @@ i, f, g, o; PyTorch adds two biases where noshow has one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from noshow.contracts import Layout, Leaves
 
-_LENET5 = {"conv1": "conv1", "conv2": "conv2", "dense1": "fc1", "dense2": "fc2", "dense3": "fc3"}
-_SEEN = (5, 5, 16)
-"""Rows, columns and channels that LeNet-5's first dense layer reads."""
 _LSTM = {"lstm1": "l0", "lstm2": "l1"}
 
 
-def _lenet5_out(leaves: Leaves) -> Leaves:
-    tensors: Leaves = {}
-    for ours, theirs in _LENET5.items():
-        weights = leaves[f"{ours}/weights"]
-        if ours == "dense1":
-            weights = weights.reshape(*_SEEN, -1).transpose(3, 2, 0, 1).reshape(weights.shape[::-1])
-        else:
-            weights = weights.transpose(3, 2, 0, 1) if weights.ndim == 4 else weights.T
-        tensors |= {f"{theirs}.weight": weights, f"{theirs}.bias": leaves[f"{ours}/bias"]}
-    return tensors
+def convolutional(names: Mapping[str, str], seen: tuple[int, int, int]) -> Layout:
+    """Convolutions and then dense layers, ours by theirs; `dense1` reads so many rows, columns and channels.
 
+    Example:
+        >>> import numpy as np
+        >>> layout = convolutional({"dense1": "fc1"}, seen=(1, 2, 2))
+        >>> leaves = {"dense1/weights": np.arange(4.0)[:, None], "dense1/bias": np.zeros(1)}
+        >>> layout.outward(leaves)["fc1.weight"].tolist()
+        [[0.0, 2.0, 1.0, 3.0]]
+    """
+    rows, columns, channels = seen
 
-def _lenet5_in(tensors: Leaves) -> Leaves:
-    rows, columns, channels = _SEEN
-    leaves: Leaves = {}
-    for ours, theirs in _LENET5.items():
-        weights = tensors[f"{theirs}.weight"]
-        if ours == "dense1":
-            weights = weights.reshape(-1, channels, rows, columns).transpose(2, 3, 1, 0).reshape(weights.shape[::-1])
-        else:
-            weights = weights.transpose(2, 3, 1, 0) if weights.ndim == 4 else weights.T
-        leaves |= {f"{ours}/weights": weights, f"{ours}/bias": tensors[f"{theirs}.bias"]}
-    return leaves
+    def outward(leaves: Leaves) -> Leaves:
+        tensors: Leaves = {}
+        for ours, theirs in names.items():
+            weights = leaves[f"{ours}/weights"]
+            if ours == "dense1":
+                weights = weights.reshape(*seen, -1).transpose(3, 2, 0, 1).reshape(weights.shape[::-1])
+            else:
+                weights = weights.transpose(3, 2, 0, 1) if weights.ndim == 4 else weights.T
+            tensors |= {f"{theirs}.weight": weights, f"{theirs}.bias": leaves[f"{ours}/bias"]}
+        return tensors
+
+    def inward(tensors: Leaves) -> Leaves:
+        leaves: Leaves = {}
+        for ours, theirs in names.items():
+            weights = tensors[f"{theirs}.weight"]
+            if ours == "dense1":
+                weights = weights.reshape(-1, channels, rows, columns).transpose(2, 3, 1, 0)
+                weights = weights.reshape(rows * columns * channels, -1)
+            else:
+                weights = weights.transpose(2, 3, 1, 0) if weights.ndim == 4 else weights.T
+            leaves |= {f"{ours}/weights": weights, f"{ours}/bias": tensors[f"{theirs}.bias"]}
+        return leaves
+
+    return Layout(outward, inward)
 
 
 def _char_lstm_out(leaves: Leaves) -> Leaves:
@@ -65,7 +77,9 @@ def _char_lstm_in(tensors: Leaves) -> Leaves:
     return leaves | {"dense/weights": tensors["fc.weight"].T, "dense/bias": tensors["fc.bias"]}
 
 
-LENET5 = Layout(_lenet5_out, _lenet5_in)
+LENET5 = convolutional(
+    {"conv1": "conv1", "conv2": "conv2", "dense1": "fc1", "dense2": "fc2", "dense3": "fc3"}, seen=(5, 5, 16)
+)
 """Modules `conv1`, `conv2`, `fc1`, `fc2`, `fc3`."""
 CHAR_LSTM = Layout(_char_lstm_out, _char_lstm_in)
 """Modules `embedding`, `lstm` (two layers) and `fc`."""

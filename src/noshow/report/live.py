@@ -23,7 +23,7 @@ def live_page() -> Live:
         ["connect-src 'self'", "frame-src 'self'"]
     """
     program = asset("live.js")
-    style = "".join(map(asset, ("colours.css", "live.css")))
+    style = "".join(map(asset, ("colours.css", "base.css", "live.css")))
     text = filled(asset("live.html"), {"style": style, "program": program})
     policy = (
         f"default-src 'none'; script-src {known(program)}; connect-src 'self'; frame-src 'self'; "

@@ -19,7 +19,7 @@ from noshow.files import write_whole
 from noshow.history import History
 from noshow.report.contents import contents, contents_of
 
-STYLE = ("colours.css", "page.css", "parts.css", "media.css")
+STYLE = ("colours.css", "base.css", "page.css", "parts.css", "media.css")
 PROGRAM = ("page.js", "curves.js", "tables.js", "picture.js", "attendance.js", "start.js")
 """The files of the page's style and program, in the order in which they are put together."""
 
@@ -38,21 +38,21 @@ def write_report(runs: Sequence[Path], out: Path) -> None:
 
 def write_comparison(histories: Sequence[History], federation: Federation, out: Path) -> None:
     """Write the report of histories that are in no run folder, whole or not at all."""
-    _write(_page(contents_of(histories, federation)), out)
+    plotly = plotly_js()
+    _write(_page(contents_of(histories, federation), plotly), out)
 
 
 def page(runs: Sequence[Path]) -> str:
     """The report of some run folders as HTML."""
-    plotly_js()  # told before anything is read
-    return _page(contents(runs))
+    plotly = plotly_js()  # told if it is missing, before anything is read
+    return _page(contents(runs), plotly)
 
 
 def _write(text: str, out: Path) -> None:
     write_whole(out, lambda part: part.write_text(text, "utf-8"))
 
 
-def _page(shown: dict[str, Any]) -> str:
-    plotly = plotly_js()
+def _page(shown: dict[str, Any], plotly: str) -> str:
     early, program = asset("theme.js"), "".join(map(asset, PROGRAM))
     return filled(
         asset("report.html"),
