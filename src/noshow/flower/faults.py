@@ -27,6 +27,7 @@ from noshow import budget
 from noshow.contracts import Adversary, Model, Scene
 from noshow.errors import NoshowError, require
 from noshow.flower.layout import Layout, UnreadableError
+from noshow.flower.post import records
 from noshow.flower.roster import Roster
 from noshow.flower.silence import Sends
 from noshow.randomness import Purpose, round_key, run_key
@@ -296,11 +297,11 @@ def _prepared(adversary: Adversary, registered: Registered, seed: int) -> Any:
 
 def _displacement(reply: Message, layout: Layout, sent: np.ndarray, sends: Sends) -> np.ndarray | None:
     """What a reply says, as the adversary sees it; `None` where nothing usable came."""
-    records = list(reply.content.array_records.values()) if reply.has_content() else []
-    if len(records) != 1:
+    found = records(reply.content, ArrayRecord) if reply.has_content() else []
+    if len(found) != 1:
         return None
     try:
-        vector = layout.flat(records[0])
+        vector = layout.flat(found[0])
     except UnreadableError:
         return None
     said = vector if sends == "gradient" else vector - sent
@@ -312,7 +313,7 @@ def _is_training(message: Message) -> bool:
 
 
 def _round(message: Message) -> int:
-    for record in message.content.config_records.values():
+    for record in records(message.content, ConfigRecord):
         if isinstance(record.get(ROUND), int):
             return int(record[ROUND])  # type: ignore[arg-type]
     raise NoshowError(f"the message does not say which round it is: send {ROUND!r} in its config")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from logging import INFO, WARNING
 
-from flwr.app import Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore import log
 
 from noshow.errors import NoshowError
-from noshow.flower.post import FIRST_PAUSE, pull, push
+from noshow.flower.post import FIRST_PAUSE, pull, push, records
 from noshow.flower.roster import Roster
 from noshow.flower.silence import of_error
 
@@ -75,7 +75,7 @@ class Reception:
 
 
 def _introduction(content: RecordDict) -> tuple[str, int] | None:
-    for record in content.config_records.values():
+    for record in records(content, ConfigRecord):
         client, n = record.get("client"), record.get("num-examples")
         if isinstance(client, str) and client and isinstance(n, int) and 1 <= n < 2**31:
             return client, n

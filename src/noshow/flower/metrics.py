@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from flwr.app import Message, MetricRecord
 
+from noshow.flower.post import records
+
 CLAIM = "num-examples"
 
 
@@ -26,7 +28,7 @@ def averaged(replies: Sequence[Message], sizes: Sequence[int]) -> MetricRecord:
     """
     reported: dict[str, list[tuple[Any, int]]] = {}
     for reply, size in zip(replies, sizes, strict=True):
-        for record in reply.content.metric_records.values():
+        for record in records(reply.content, MetricRecord):
             for name, value in record.items():
                 if name != CLAIM:
                     reported.setdefault(name, []).append((value, size))

@@ -1,12 +1,15 @@
-"""Messages out, replies in, until all are here or the time is up."""
+"""Messages out, replies in, until all are here or the time is up; and what a message holds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from flwr.app import Message
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
+
+Record = TypeVar("Record", ArrayRecord, ConfigRecord, MetricRecord)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 """Seconds between two looks at the mailbox: more and more, so that slow rounds do not load the SuperLink."""
@@ -37,3 +40,13 @@ def collect(grid: Grid, ids: set[str], seconds: float) -> dict[str, Message]:
             return replies
         time.sleep(min(pause, left))
         pause = min(1.5 * pause, LONGEST_PAUSE)
+
+
+def records(content: RecordDict, kind: type[Record]) -> list[Record]:
+    """A message's records of one kind; Flower's own properties copy and check them all, every time they are asked.
+
+    Example:
+        >>> records(RecordDict({"config": ConfigRecord({"rate": 0.1}), "metrics": MetricRecord()}), ConfigRecord)
+        [{'rate': 0.1}]
+    """
+    return [record for record in content.values() if isinstance(record, kind)]

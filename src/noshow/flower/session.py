@@ -90,11 +90,16 @@ class Session:
         self, theta: np.ndarray, memory: Memory, answered: Sequence[Member], entries: list[Entry], metrics: Metrics
     ) -> None:
         """The round is over: keep what it changed."""
-        before, after = (pieces(self._server, self.layout.d, state, self._numbers) for state in (self._memory, memory))
         t, numbers = self.round + 1, [member.number for member in answered]
-        self._ledger.close_round(t, theta, self._numbers, changed(before, after), numbers, entries, metrics)
+        self._ledger.close_round(t, theta, self._numbers, self._changes(memory), numbers, entries, metrics)
         self.round, self.theta, self._memory = t, theta, memory
         self.heard |= dict.fromkeys(numbers, t)
+
+    def _changes(self, memory: Memory) -> dict[tuple[int, int], np.ndarray]:
+        if memory is self._memory:
+            return {}
+        before, after = (pieces(self._server, self.layout.d, state, self._numbers) for state in (self._memory, memory))
+        return changed(before, after)
 
 
 def _updater(server: Server) -> Callable[..., tuple[Memory, Any]]:

@@ -9,9 +9,10 @@ import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-from flwr.app import Error, Message, RecordDict
+from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
 
 from noshow.flower.layout import Layout, UnreadableError
+from noshow.flower.post import records
 
 Sends = Literal["model", "gradient"]
 """What a reply's arrays are: the client's trained model, or a direction to subtract, such as a momentum."""
@@ -64,11 +65,11 @@ def opened(message: Message, layout: Layout) -> Opened | Silence:
     """A reply's arrays, if it holds those of the model and nothing else."""
     if message.has_error():
         return of_error(message.error)
-    records = list(message.content.array_records.values())
-    if len(records) != 1:
-        return Silence("unreadable", f"{len(records)} records of arrays, not one")
+    found = records(message.content, ArrayRecord)
+    if len(found) != 1:
+        return Silence("unreadable", f"{len(found)} records of arrays, not one")
     try:
-        return layout.views(records[0])
+        return layout.views(found[0])
     except UnreadableError as error:
         return Silence(error.reason, error.detail)
 
@@ -97,7 +98,7 @@ def claim(content: RecordDict) -> int | None:
         >>> claim(RecordDict({"metrics": MetricRecord({"num-examples": 70})}))
         70
     """
-    for record in content.metric_records.values():
+    for record in records(content, MetricRecord):
         said = record.get("num-examples")
         if isinstance(said, int | float):
             return int(said) if math.isfinite(said) else -1

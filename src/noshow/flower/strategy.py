@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from logging import INFO
 from pathlib import Path
 from typing import NamedTuple
@@ -161,12 +162,15 @@ class Strategy(FlowerStrategy):
         told = {**config, ROUND: server_round, RATE: float(self._rate(server_round - 1))}
         told |= {} if self._mu is None else {MU: self._mu}
 
+        @cache  # most clients were last heard in the same round, and Flower takes its time to check what it carries
+        def content(heard: int) -> RecordDict:
+            return RecordDict({"arrays": arrays, "config": ConfigRecord({**told, HEARD: heard})})
+
         def message(member: Member) -> Message | None:
             if member.node is None:
                 return None
-            own = ConfigRecord({**told, HEARD: session.heard.get(member.number, 0)})
-            content = RecordDict({"arrays": arrays, "config": own})
-            return Message(content, member.node, MessageType.TRAIN, ttl=PATIENCE * self._timeout)
+            own = content(session.heard.get(member.number, 0))
+            return Message(own, member.node, MessageType.TRAIN, ttl=PATIENCE * self._timeout)
 
         messages = [message(members[place]) for place in ids]
         self._call = Call(server_round, members, ids, messages, session.layout.flat(arrays))
