@@ -14,8 +14,13 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import noshow as ns
+
+# How long an example takes says nothing here: two cores, several workers, and programs that compile.
+settings.register_profile("noshow", deadline=None)
+settings.load_profile("noshow")
 
 
 def small_federation(clients: int = 12, seed: int = 0, features: int = 4, classes: int = 3) -> ns.Federation:

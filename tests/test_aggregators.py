@@ -38,7 +38,7 @@ def cloud(seed: int, m: int = 7, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", RULES)
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_unchanged_by_a_permutation_of_the_points(name: str, seed: int) -> None:
     points, weights = cloud(seed)
     order = np.random.default_rng(seed + 1).permutation(len(points))
@@ -49,7 +49,7 @@ def test_unchanged_by_a_permutation_of_the_points(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", RULES)
 @given(seed=st.integers(0, 10**6), scale=st.floats(0.01, 100))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_only_the_proportions_of_the_weights_matter(name: str, seed: int, scale: float) -> None:
     points, weights = map(jnp.asarray, cloud(seed))
     np.testing.assert_allclose(
@@ -65,7 +65,7 @@ def test_equal_points_give_that_point(name: str) -> None:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_geometric_median_is_scipys_minimiser(seed: int) -> None:
     points, weights = cloud(seed, m=6, d=2)
     x, w = points.astype(np.float64), weights.astype(np.float64)
@@ -145,7 +145,7 @@ def test_coordinate_median_of_equal_weights_is_numpys(m: int) -> None:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_whole_weights_are_repeated_points(seed: int) -> None:
     rng = np.random.default_rng(seed)
     points, copies = rng.normal(size=(5, 3)).astype(np.float32), rng.integers(1, 4, 5)
@@ -168,7 +168,7 @@ def test_trimmed_mean_is_scipys() -> None:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_krum_is_the_loop_in_its_paper(seed: int) -> None:
     points, weights = cloud(seed, m=8)
     closeness = []

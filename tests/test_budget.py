@@ -32,7 +32,7 @@ SILENCE = jax.jit(budget.silence)
 
 
 @given(rounds())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_law(case: tuple[np.ndarray, np.ndarray, np.ndarray, float, int]) -> None:
     sizes, ids, points, epsilon, seed = case
     most = budget.limit(epsilon, len(ids), sizes)
@@ -81,7 +81,7 @@ def test_skips_a_client_that_does_not_fit_and_goes_on() -> None:
 
 
 @given(rounds())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_the_law_allows_never_reads_as_more_than_epsilon(
     case: tuple[np.ndarray, np.ndarray, np.ndarray, float, int],
 ) -> None:

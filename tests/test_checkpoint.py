@@ -131,7 +131,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     assert not kept.file.parent.exists()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_torn_or_changed_file_makes_way_for_the_one_before(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

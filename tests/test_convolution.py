@@ -45,7 +45,7 @@ def both_ways(x: jax.Array, kernel: jax.Array, upstream: jax.Array, block: tuple
     return ours, pull(upstream), jax.vjp(library, x, kernel)[1](upstream)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(problems(), st.integers(0, 2**32 - 1))
 def test_is_the_sum_it_says_it_is_and_its_gradients_are_the_librarys(problem: tuple, seed: int) -> None:
     images, kernel, block = problem

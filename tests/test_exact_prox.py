@@ -63,7 +63,7 @@ def test_the_closed_form_on_quadratics(lowest: float, highest: float, rate: floa
 
 
 @given(st.integers(0, 10**6), st.floats(0, 1), st.floats(0.001, 0.9), st.floats(0.1, 10))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_papers_lemma_on_the_distance_from_one_gradient_step(
     seed: int, concavity: float, reach: float, smoothness: float
 ) -> None:

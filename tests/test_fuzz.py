@@ -41,7 +41,6 @@ SHARE_RUN = 0.03
 
 fuzz = settings(
     max_examples=CASES,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],

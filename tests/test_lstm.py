@@ -38,7 +38,7 @@ def problem(steps: int, n: int, h: int, seed: int) -> tuple:
     return tuple(jnp.float32(rng.normal(size=shape)) for shape in shapes)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_states_and_gradients_are_those_of_the_plain_loop(steps: int, n: int, h: int, seed: int) -> None:
     arrays = problem(steps, n, h, seed)
@@ -72,7 +72,7 @@ def test_loops_hold_one_product_each() -> None:
     assert sum(equation.primitive.name == "dot_general" for equation in program.jaxpr.eqns) == 1
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_look_up_and_its_gradient(steps: int, n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -59,7 +59,8 @@ def silent() -> PlainLines:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_valid_specs_in_both_settings_and_scales(name: str, setting: str, scale: str) -> None:
     specs = EXPERIMENTS[name].specs(setting, scale)
-    assert {(spec.setting, spec.scale, tuple(spec.seeds)) for spec in specs.values()} == {(setting, scale, (0, 1, 2))}
+    seeds = (0,) if name == "shakespeare-0.7" else (0, 1, 2)
+    assert {(spec.setting, spec.scale, tuple(spec.seeds)) for spec in specs.values()} == {(setting, scale, seeds)}
     for spec in specs.values():
         published = setting == "published"
         if "batches" in spec.data:

@@ -25,7 +25,7 @@ def dealings(draw: st.DrawFn) -> tuple[np.ndarray, int, int]:
     return np.array(labels), clients, shards
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(dealings(), st.integers(0, 2**32), st.sampled_from([1e-8, 0.01, 0.1, 1.0, 1e5]))
 @example((np.arange(4), 1, 2), 1, 1e-8)
 def test_every_example_is_dealt_once_in_equal_shares(
@@ -128,7 +128,7 @@ class TestDirichlet:
         assert 0 < enough.sum() < 10
         assert np.all(counts.max(axis=1)[enough[wanted]] == 50)
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.integers(0, 2**32), st.sampled_from([0.1, 0.5, 3.0]))
     def test_amounts_are_those_that_proportional_fitting_finds(self, seed: int, alpha: float) -> None:
         """Scaling columns and rows in turn converges to the same nearest amounts (Deming and Stephan, 1940)."""
@@ -143,7 +143,7 @@ class TestDirichlet:
         assert np.abs(scaled.sum(axis=0) - totals).max() < 1e-3
         np.testing.assert_allclose(found, scaled, atol=0.02)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(st.integers(0, 2**32), st.integers(2, 40))
     def test_rounding_keeps_sums_and_stays_near(self, seed: int, clients: int) -> None:
         rng = np.random.default_rng(seed)

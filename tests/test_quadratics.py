@@ -46,7 +46,7 @@ def clients_of(family: Quadratics) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(families(), st.integers(0, 100))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_the_constants_are_what_was_asked_for(family: Quadratics, seed: int) -> None:
     h, b = clients_of(family)
     asked = family.constants
@@ -65,7 +65,7 @@ def test_the_constants_are_what_was_asked_for(family: Quadratics, seed: int) -> 
 
 
 @given(families())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_the_noise_over_all_batches_is_sigma(family: Quadratics) -> None:
     _, b = clients_of(family)
     n = int(family.federation.batch_size or 0)
@@ -76,7 +76,7 @@ def test_the_noise_over_all_batches_is_sigma(family: Quadratics) -> None:
 
 
 @given(families(), st.lists(st.floats(-3, 3), min_size=5, max_size=5))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_the_loss_of_everybody_is_the_excess_over_the_optimum(family: Quadratics, numbers: list[float]) -> None:
     h, b = clients_of(family)
     theta = np.array(numbers[: len(family.start)])

@@ -18,7 +18,7 @@ DRAW = jax.jit(without_replacement, static_argnums=2)
 
 
 @given(n=st.integers(1, 2**31 - 1), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_distinct_and_in_range(n: int, seed: int) -> None:
     drawn = np.asarray(DRAW(jax.random.key(seed), n, 16))[:n]
     assert len(set(drawn.tolist())) == len(drawn)
@@ -27,7 +27,7 @@ def test_distinct_and_in_range(n: int, seed: int) -> None:
 
 
 @given(n=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_all_of_them_is_a_permutation(n: int, seed: int) -> None:
     drawn = np.asarray(DRAW(jax.random.key(seed), n, 300))[:n]
     assert sorted(drawn.tolist()) == list(range(n))

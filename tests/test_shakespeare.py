@@ -63,7 +63,7 @@ def test_the_last_windows_test() -> None:
     assert len(SMALL.test) == 3 + 43 + 1 + 118
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.text(LETTERS, min_size=81, max_size=300), st.data())
 def test_windows_are_slices_of_the_text(text: str, data: st.DataObject) -> None:
     starts = data.draw(st.lists(st.integers(0, len(text) - 81), min_size=1, max_size=5))

@@ -72,7 +72,7 @@ def test_a_grid_is_the_product_of_its_lists_and_every_table_adds_to_it(folder: P
     assert grid.keys == ["rate", "data.clients", "seeds"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     rates=st.lists(st.floats(1e-4, 10.0), min_size=1, max_size=4, unique=True),
     clients=st.lists(st.integers(4, 30), min_size=1, max_size=3),

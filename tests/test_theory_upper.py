@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noshow import rates, theory
@@ -87,7 +87,6 @@ def test_the_curves_iterated_by_hand(method: Method) -> None:
 
 
 @given(admissible(), METHODS, st.floats(0, 100), st.floats(0.01, 1), st.integers(0, 300), st.booleans())
-@settings(deadline=None)
 def test_the_non_convex_theorem_is_above_the_curve(
     problem: Problem, method: Method, gap: float, share: float, last: int, decay: bool
 ) -> None:
@@ -101,7 +100,6 @@ def test_the_non_convex_theorem_is_above_the_curve(
 
 
 @given(admissible(), METHODS, st.floats(0, 100), st.integers(1, 300))
-@settings(deadline=None)
 def test_the_corollary_is_above_the_theorem(problem: Problem, method: Method, gap: float, last: int) -> None:
     fixed = theory.non_convex_theorem(problem, method, theory.constant_rate(problem, method, last), last, gap)[-1]
     assert fixed <= theory.constant_rate_corollary(problem, method, last, gap) * (1 + 1e-9)
@@ -110,7 +108,6 @@ def test_the_corollary_is_above_the_theorem(problem: Problem, method: Method, ga
 
 
 @given(admissible(strongly=True), METHODS, st.floats(0, 100), st.floats(1, 5), st.floats(1, 5), st.integers(0, 300))
-@settings(deadline=None)
 def test_the_strongly_convex_theorem_is_above_the_curve(
     problem: Problem, method: Method, distance: float, more: float, slower: float, last: int
 ) -> None:
@@ -144,7 +141,6 @@ def test_no_limit_is_below_the_floor(problem: Problem, method: Method) -> None:
 
 
 @given(admissible(strongly=True), METHODS, st.sampled_from(["epsilon", "G", "sigma"]), st.floats(0, 0.9), st.booleans())
-@settings(deadline=None)
 def test_more_absence_or_spread_never_costs_less(
     problem: Problem, method: Method, name: str, less: float, strongly: bool
 ) -> None:

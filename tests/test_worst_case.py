@@ -91,7 +91,7 @@ CHOOSERS = {kind: chooser(*kind) for kind in KINDS}
 @pytest.mark.parametrize(("name", "server"), KINDS)
 def test_no_lawful_set_does_more_harm(name: str, server: str, sampled: int) -> None:
     @given(rounds(sampled))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def law(case: tuple[dict[str, np.ndarray], int]) -> None:
         scene, limit = case
         scores, silenced = map(np.asarray, CHOOSERS[name, server](scene, limit))

@@ -22,7 +22,7 @@ LENGTHS = st.sampled_from([1, 3, STRIDE - 1, STRIDE, STRIDE + 1, 5 * STRIDE + 7]
 DTYPES = st.sampled_from([np.float16, np.float32, np.float64])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     arrays=st.lists(st.tuples(LENGTHS, DTYPES), min_size=1, max_size=3),
     there=st.lists(st.booleans(), min_size=1, max_size=9),
