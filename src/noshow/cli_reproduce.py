@@ -30,7 +30,9 @@ def reproduce(
         str, typer.Option(metavar="written|published|both", help="The paper's text, or what the authors ran.")
     ] = "both",
     scale: Annotated[str, typer.Option(metavar="paper|quick", help="As the paper, or minutes on a laptop.")] = "paper",
-    seeds: Annotated[str, typer.Option(metavar="0,1,2", help="The seeds to run, all at once.")] = "0,1,2",
+    seeds: Annotated[
+        str | None, typer.Option(metavar="0,1,2", help="The seeds to run, all at once; the experiment's if left out.")
+    ] = None,
     minutes: Annotated[
         float | None, typer.Option(metavar="N", help="Stop after so many minutes; the same command goes on later.")
     ] = None,
@@ -47,7 +49,7 @@ def reproduce(
     start_on(device, cores)
     require(setting in (*SETTINGS, "both"), f"setting is {setting!r}: give 'written', 'published' or 'both'")
     chosen = SETTINGS if setting == "both" else (setting,)
-    whole = _numbers(seeds)
+    whole = None if seeds is None else _numbers(seeds)
     console = Console()
     require(
         not claims or (setting, scale) == ("both", "paper"),
@@ -85,7 +87,7 @@ def _experiment(
     experiment: Experiment,
     setting: str,
     scale: str,
-    seeds: tuple[int, ...],
+    seeds: tuple[int, ...] | None,
     out: Path,
     bench: Bench,
     clock: Clock,
@@ -115,7 +117,7 @@ def _experiment(
 
 
 def _draw(
-    console: Console, experiment: Experiment, setting: str, scale: str, seeds: tuple[int, ...], out: Path
+    console: Console, experiment: Experiment, setting: str, scale: str, seeds: tuple[int, ...] | None, out: Path
 ) -> None:
     from noshow.figure import keep_figure
     from noshow.paper.experiments import find
@@ -135,7 +137,9 @@ def _draw(
         assert not isinstance(other, str)
         there = curves_of(other, "").curves()
         levels = {label: there[label] for label in VARIANTS if label in there}
-    title = f"{experiment.name} ({setting}{'' if scale == 'paper' else f', {scale} scale'}), {len(seeds)} seeds"
+    count = len(seeds or experiment.seeds)
+    size = "" if scale == "paper" else f", {scale} scale"
+    title = f"{experiment.name} ({setting}{size}), {count} {'seed' if count == 1 else 'seeds'}"
     for end, figure in draw(experiment.name, runs, title, levels).items():
         file = folder_of(out, experiment.name, setting, scale, "") / f"figure{'-' if end else ''}{end}.png"
         keep_figure(file, figure, dpi=110)
@@ -151,7 +155,7 @@ def _picture(console: Console, name: str, out: Path) -> None:
     console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _claims(console: Console, seeds: tuple[int, ...], out: Path) -> None:
+def _claims(console: Console, seeds: tuple[int, ...] | None, out: Path) -> None:
     from noshow.files import write_whole
     from noshow.paper.claims_page import page
     from noshow.paper.experiments import EXPERIMENTS, SETTINGS
@@ -173,7 +177,7 @@ def _claims(console: Console, seeds: tuple[int, ...], out: Path) -> None:
     console.print(f"claims: {file}", soft_wrap=True, highlight=False, markup=False)
 
 
-def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, seeds: tuple[int, ...]) -> None:
+def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, seeds: tuple[int, ...] | None) -> None:
     from noshow.paper.costs import cost_here
     from noshow.paper.experiments import EXPERIMENTS, PICTURES
     from noshow.paper.results import Results
