@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from documented import ROOT, blocks
 from joined import FEW
 
 import noshow as ns
@@ -137,6 +138,26 @@ def test_a_run_by_two_processes_is_written_by_the_first_alone(tmp_path: Path) ->
     got = folder.load("cclip")
     assert np.array_equal(got.roll_call.answered, expected.roll_call.answered)
     np.testing.assert_allclose(got.scores, expected.scores, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_what_the_page_shows_in_python_runs(tmp_path: Path) -> None:
+    """docs/scale.md, in two processes of this machine, with something small to simulate."""
+    (shown,) = [block.text for block in blocks(ROOT / "docs" / "scale.md") if block.language == "py"]
+    small = (
+        "ns.datasets.synthetic(clients=4, sizes=6), ns.models.logistic(60, 10), ns.algorithms.fedavg(0.1, steps=1), "
+        "sampled=2, rounds=2"
+    )
+    program = shown.replace("10.0.0.1:9876", free_address()).replace("…", small)
+    places = [tmp_path / name for name in ("first", "second")]
+    processes = []
+    for number, place in enumerate(places):
+        place.mkdir()
+        (place / "program.py").write_text(program.replace("process=0", f"process={number}"), "utf-8")
+        processes.append(start("-c", f"import os; os.chdir({str(place)!r}); exec(open('program.py').read())"))
+    for code, _, complained in map(ended, processes):
+        assert (code, complained) == (0, "")
+    assert [(place / "run.png").exists() for place in places] == [True, False]
 
 
 WAITING = """

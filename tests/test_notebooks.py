@@ -13,9 +13,6 @@ from traitlets.config import Config
 
 FOLDER = Path(__file__).parent.parent / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-SOME_LONG = [  # tutorials of the documentation run what the others do
-    path if path.stem == "first_comparison" else pytest.param(path, marks=pytest.mark.long) for path in NOTEBOOKS
-]
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
@@ -49,7 +46,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", SOME_LONG, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs_and_gives_what_it_shows(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Words are the same and numbers agree to rounding, which the compiler may do in other ways here."""
     kept = nbformat.read(path, as_version=4)
