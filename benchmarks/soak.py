@@ -1,12 +1,14 @@
 """Half an hour of mixed runs and sweeps in one process: do memory, open files or threads grow?
 
     python benchmarks/soak.py                       (writes docs/soak.json and docs/images/soak.png)
+    python benchmarks/soak.py --experiments 0       (never the same experiment twice)
 
-Each turn does one thing: a run of one of the nine algorithms, on other data each time, with one seed or several; a run
-that is put aside and taken up again; one that diverges; a sweep of a small grid in this process, or in a pool. What a
-turn wrote is read back and removed. JAX remembers every shape that it has traced, and hardly a turn has the shapes of
-another: as a worker of a sweep does, the process lets it forget once in a while. The C library gives back what is free
-before memory is read, so that what it keeps for later does not count as held. The first tenth of the time warms up.
+Each turn does one thing: a run of one of the nine algorithms, with one seed or several; a run that is put aside and
+taken up again; one that diverges; a sweep of a small grid in this process, or in a pool. What a turn wrote is read back
+and removed. Turns draw from a dozen experiments, each of another shape: JAX keeps something of every shape that it has
+seen (compile_growth.py), and that is not what is looked for here. As a worker of a sweep does, the process lets JAX
+forget what it has compiled once in a while. The C library gives back what is free before memory is read, so that what
+it keeps for later does not count as held. The first tenth of the time warms up.
 """
 
 from __future__ import annotations
@@ -45,8 +47,17 @@ NAMES = load("synthetic-0.9").labels
 WARM = 0.1
 
 
-def spec_for(chance: random.Random, **more: object) -> object:
-    """A small experiment of one algorithm, hardly ever the same one twice."""
+class Chance(random.Random):
+    """What the turns are drawn by: from so many experiments, or from more than will ever be seen if 0 are asked for."""
+
+    def __init__(self, experiments: int) -> None:
+        super().__init__(0)
+        self.experiments = experiments or 2**32
+
+
+def spec_for(turns: Chance, **more: object) -> object:
+    """A small experiment of one algorithm."""
+    chance = random.Random(turns.randrange(turns.experiments))
     name = chance.choice(NAMES)
     changes = {
         "algorithms": [name],
@@ -66,7 +77,7 @@ def quietly() -> PlainLines:
     return PlainLines(Console(quiet=True))
 
 
-def plain_run(chance: random.Random, folder: Path) -> None:
+def plain_run(chance: Chance, folder: Path) -> None:
     spec = spec_for(chance)
     assert run(spec, RunFolder.of(spec, folder / "run"), quietly())
     place = RunFolder.open(folder / "run")
@@ -74,7 +85,7 @@ def plain_run(chance: random.Random, folder: Path) -> None:
         str(place.load(label).summary())
 
 
-def run_put_aside(chance: random.Random, folder: Path) -> None:
+def run_put_aside(chance: Chance, folder: Path) -> None:
     spec = spec_for(chance)
     place = RunFolder.of(spec, folder / "run")
     over = Clock(minutes=0.0)
@@ -82,15 +93,15 @@ def run_put_aside(chance: random.Random, folder: Path) -> None:
     assert run(spec, place, quietly())
 
 
-def diverging_run(chance: random.Random, folder: Path) -> None:
+def diverging_run(chance: Chance, folder: Path) -> None:
     spec = spec_for(chance, rate=1e30, algorithms=["fedavg"])
     histories = run(spec, RunFolder.of(spec, folder / "run"), quietly())
     assert histories
     assert histories[0].diverged_at[0] is not None
 
 
-def a_sweep(on: str) -> Callable[[random.Random, Path], None]:
-    def turn(chance: random.Random, folder: Path) -> None:
+def a_sweep(on: str) -> Callable[[Chance, Path], None]:
+    def turn(chance: Chance, folder: Path) -> None:
         cells = [Cell({"seed": k}, spec_for(chance)) for k in range(3)]
         swept = sweep(Grid("soak", "", cells), on, out=folder / "store")
         assert all(entry.status == "done" for entry in swept.entries)
@@ -98,7 +109,7 @@ def a_sweep(on: str) -> Callable[[random.Random, Path], None]:
     return turn
 
 
-TURNS: dict[str, Callable[[random.Random, Path], None]] = {
+TURNS: dict[str, Callable[[Chance, Path], None]] = {
     "run": plain_run,
     "run put aside": run_put_aside,
     "run that diverges": diverging_run,
@@ -107,9 +118,9 @@ TURNS: dict[str, Callable[[random.Random, Path], None]] = {
 }
 
 
-def soak(minutes: float) -> list[dict[str, object]]:
+def soak(minutes: float, experiments: int) -> list[dict[str, object]]:
     """What the process held after every turn."""
-    own, chance, begun = psutil.Process(), random.Random(0), time.monotonic()
+    own, chance, begun = psutil.Process(), Chance(experiments), time.monotonic()
     seen: list[dict[str, object]] = []
     bench = Bench()
     while (passed := time.monotonic() - begun) < 60 * minutes:
@@ -156,14 +167,16 @@ def draw(seen: list[dict[str, object]]) -> Figure:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--experiments", type=int, default=12)
     parser.add_argument("--out", type=Path, default=DOCS)
     asked = parser.parse_args()
-    seen = soak(asked.minutes)
+    seen = soak(asked.minutes, asked.experiments)
     facts = {
         "date": datetime.now(UTC).isoformat(timespec="minutes"),
         "commit": commit(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "minutes": asked.minutes,
+        "experiments": asked.experiments,
         "turns": len(seen),
         "first and last quarter": {key: growth(seen, key) for key in ("memory", "files", "threads", "children")},
     }
