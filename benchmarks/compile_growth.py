@@ -1,5 +1,7 @@
 """What compiling leaves behind in JAX itself: many small programs, none of noshow's, and caches cleared after every 20.
 
+First the same shape is compiled again and again, then ever other ones: JAX keeps something of every shape that it sees.
+
 python benchmarks/compile_growth.py
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -33,19 +36,25 @@ def held() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+def floors(rows: Sequence[int]) -> tuple[float, float]:
+    """MiB that are held after a quarter of the programs, which warms up, and after all of them."""
+    seen = []
+    for number, count in enumerate(rows, start=1):
+        program(count)
+        if number % PROGRAMS_REMEMBERED == 0:
+            seen.append(held() / 2**20)
+    return seen[len(seen) // 4 - 1], seen[-1]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--programs", type=int, default=400)
     asked = parser.parse_args()
-    floors = []
-    for number in range(1, asked.programs + 1):
-        program(number)
-        if number % PROGRAMS_REMEMBERED == 0:
-            floors.append(held())
-    first, last = floors[0] / 2**20, floors[-1] / 2**20
-    a_program = (last - first) / (asked.programs - PROGRAMS_REMEMBERED)
-    then = f"{last:.1f} after {asked.programs}: {1024 * a_program:.0f} KiB a program"
-    print(f"{first:.1f} MiB after the first {PROGRAMS_REMEMBERED} programs, {then}")
+    for shapes, rows in (("the same shape", [7] * asked.programs), ("other shapes", range(8, 8 + asked.programs))):
+        quarter, whole = floors(rows)
+        a_program = (whole - quarter) / (0.75 * asked.programs)
+        then = f"{whole:.1f} after {asked.programs}: {1024 * a_program:.0f} KiB a program"
+        print(f"{shapes}: {quarter:.1f} MiB after {asked.programs // 4} programs, {then}")
 
 
 if __name__ == "__main__":
