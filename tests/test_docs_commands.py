@@ -11,6 +11,7 @@ import pytest
 from documented import ROOT, blocks, steps
 from test_cifar10_files import TEST, TRAIN, write_parquet
 from test_datasets_folder import without_settings
+from test_spec import SMALL
 from typer.testing import CliRunner
 
 from noshow import spec_file
@@ -34,37 +35,16 @@ ELSEWHERE = {
 }
 """What needs another machine, a network, a terminal or hours, and the test that does it in small."""
 
-MINE = """
-name = "mine"
-description = "a small run"
-rounds = 3
-sampled = 3
-epsilon = 0.3
-diagnose = true
-
-[data]
-name = "synthetic"
-clients = 6
-sizes = 20
-
-[model]
-name = "logistic"
-
-[adversary]
-name = "largest_reply"
-
+MORE = """
 [[algorithms]]
 name = "fedavg_variant"
-rate = 0.1
-
-[[algorithms]]
-name = "fedavg"
 rate = 0.1
 
 [[algorithms]]
 name = "mifa"
 rate = 0.1
 """
+MINE = f"diagnose = true\n{SMALL}{MORE}"
 GRID = 'experiment = "my.toml"\n\n[[grid]]\nrate = [0.1, 0.2]\n'
 SMALLER = {
     "synthetic": {"adversary.pairs": [[1, 5]]},

@@ -25,7 +25,7 @@ PIECE = 2**5 * STRIDE
 """Numbers that are worked on at once, at most: threads get in each other's way between pieces, not within them."""
 
 GROUP = 4
-"""Replies that are weighed together: as many as a core's cache holds pieces of."""
+"""Replies that are weighed together: with more of them, or longer pieces, what was just written has left the cache."""
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
