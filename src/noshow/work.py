@@ -58,7 +58,9 @@ def run_queue(job: Job, chosen: Array, width: int, done: Work) -> Work:
             result = job(now)
         else:
             now = lax.dynamic_slice_in_dim(queue, start, width)
-            result = jax.vmap(job)(now)
+            # Behind a barrier: a GPU would else work out a result's last operations while it writes the rows, with
+            # a few of its threads.
+            result = lax.optimization_barrier(jax.vmap(job)(now))
         return start + width, jax.tree.map(lambda all_, new: all_.at[now].set(new, mode="drop"), done, result)
 
     return lax.while_loop(lambda carry: carry[0] < count, next_block, (jnp.zeros((), jnp.int32), done))[1]
