@@ -133,9 +133,9 @@ def _lines(axes: Axes, curves: Sequence[Curves], what: str) -> None:
 def _level_lines(axes: Axes, levels: Levels, what: str) -> None:
     styles = styles_for(list(levels))
     for label, curve in levels.items():
-        axes.axhline(
-            float(level(curve, what).mean()), color=styles[label][0], linestyle="--", label=f"{label}, its level"
-        )
+        # Curves are whole, dashed or dotted.
+        height = float(level(curve, what).mean())
+        axes.axhline(height, color=styles[label][0], linestyle="-.", linewidth=1, label=f"{label}, its level")
 
 
 def _silence(axes: Axes, curves: Sequence[Curves]) -> None:
