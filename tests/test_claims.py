@@ -18,7 +18,7 @@ from noshow.paper.claims import CLAIMS
 from noshow.paper.claims_page import VERDICTS
 from noshow.paper.experiments import EXPERIMENTS
 from noshow.paper.figures import BASELINES, BYZANTINE
-from noshow.paper.findings import Evidence, Finding, so_far, together, with_spread
+from noshow.paper.findings import Evidence, Finding, gained, rough_in_words, so_far, together, with_spread
 from noshow.paper.results import Curves
 
 ROOT = Path(__file__).parents[1]
@@ -216,6 +216,10 @@ def test_many_comparisons_tell_what_fails_and_what_is_tightest() -> None:
 def test_numbers_in_words() -> None:
     assert with_spread(np.array([1.0, 2.0, 3.0])) == "2.000 ± 1.000"
     assert with_spread(np.array([0.0, np.nan])) == "nan"
+    assert with_spread(np.array([0.004])) == "0.00400"
+    assert rough_in_words(np.array([0.25])) == "0.25"
+    one = gained(np.array([0.3]), np.array([0.28]), "a over b", "test_accuracy")
+    assert one == Finding("holds", "a over b, accuracy +0.020", pytest.approx(2.0))
 
 
 def test_what_is_heard_is_what_the_roll_call_says() -> None:

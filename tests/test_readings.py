@@ -78,6 +78,24 @@ def test_who_beats_whom(gains: list[float], verdict: str) -> None:
     assert readings.beats(np.array(gains)) == verdict
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "what", "better", "alike"),
+    [
+        (0.52, 0.50, ACCURACY, "holds", "does not hold"),  # 0.02 apart, 0.01 is close
+        (0.505, 0.50, ACCURACY, "not decidable", "holds"),
+        (0.48, 0.50, ACCURACY, "does not hold", "does not hold"),
+        (1.00, 1.06, LOSS, "holds", "does not hold"),  # 6 % apart, 5 % is close
+        (1.00, 1.04, LOSS, "not decidable", "holds"),
+    ],
+)
+def test_one_seed_is_held_against_what_counts_as_similar(
+    mine: float, theirs: float, what: str, better: str, alike: str
+) -> None:
+    one, other = np.array([mine]), np.array([theirs])
+    assert readings.beats(readings.gain(one, other, what), readings.near(one, other, what)) == better
+    assert readings.similar(one, other, what)[0] == alike
+
+
 def test_a_loss_that_is_no_number_loses() -> None:
     fine, broken = np.array([1.0, 1.1, 1.2]), np.array([np.nan, np.inf, np.nan])
     assert readings.beats(readings.gain(fine, broken, LOSS)) == "holds"

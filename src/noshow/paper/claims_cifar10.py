@@ -147,7 +147,7 @@ def _prolonged(evidence: Evidence) -> Finding:
 
 def _later(curve: Curves, what: str) -> Finding:
     late, early = readings.level(curve, what, 0.875), readings.level(curve, what, 0.375, 0.5)
-    return gained(readings.gain(late, early, what), f"{curve.label} late over early", what)
+    return gained(late, early, f"{curve.label} late over early", what)
 
 
 def _still_best(evidence: Evidence) -> Finding:
@@ -159,8 +159,8 @@ def _still_best(evidence: Evidence) -> Finding:
         own = readings.level(mine, what)
         parts.append(better(mine, short["fedavg_variant"], what))
         for label in BYZANTINE:
-            gains = readings.gain(own, readings.level(long[label], what, 0.875), what)
-            parts.append(gained(gains, f"fedprox_variant at 2000 over {label} at 4000", what))
+            theirs = readings.level(long[label], what, 0.875)
+            parts.append(gained(own, theirs, f"fedprox_variant at 2000 over {label} at 4000", what))
     return together(parts)
 
 

@@ -12,7 +12,7 @@ from noshow.paper import readings
 from noshow.paper.claims_synthetic import EPSILON
 from noshow.paper.experiments import SETTINGS
 from noshow.paper.figures import BYZANTINE
-from noshow.paper.findings import Evidence, level_of
+from noshow.paper.findings import Evidence, better, level_of
 from noshow.paper.readings import ACCURACY, HOLDS, LOSS
 from noshow.paper.results import Curves
 
@@ -103,8 +103,7 @@ def _outside(levels: np.ndarray, seen: tuple[float, float]) -> bool:
 
 
 def _wins(mine: Curves, theirs: Curves) -> bool:
-    levels = readings.level(mine, ACCURACY), readings.level(theirs, ACCURACY)
-    return readings.beats(readings.gain(*levels, ACCURACY)) == HOLDS
+    return better(mine, theirs, ACCURACY).verdict == HOLDS
 
 
 def _learnt_nothing(curve: Curves) -> bool:

@@ -110,19 +110,21 @@ def so_far(evidence: Evidence, names: Iterable[str], parts: Parts) -> Finding:
 
 
 def with_spread(values: np.ndarray, sign: str = "") -> str:
-    """Mean and spread over seeds, to three digits.
+    """Mean and spread over seeds, to three digits; the number alone where there is one seed.
 
     Example:
         >>> import numpy as np
         >>> with_spread(np.array([0.4, 0.5, 0.6])), with_spread(np.array([0.0021, 0.0023]), "+")
         ('0.500 ± 0.100', '+0.00220 ± 0.00014')
+        >>> with_spread(np.array([0.4]))
+        '0.400'
     """
     mean, wide = float(np.mean(values)), readings.spread(values)
     if not np.isfinite(mean):
         return f"{mean}"
-    size = max(abs(mean), wide)
+    size = np.nanmax([abs(mean), wide])
     digits = 3 if size >= 0.01 else 5
-    return f"{mean:{sign}.{digits}f} ± {wide:.{digits}f}"
+    return f"{mean:{sign}.{digits}f}" + ("" if len(values) == 1 else f" ± {wide:.{digits}f}")
 
 
 def level_of(curve: Curves, what: str) -> str:
@@ -132,16 +134,17 @@ def level_of(curve: Curves, what: str) -> str:
 
 def better(mine: Curves, theirs: Curves, what: str) -> Finding:
     """Whether mine has the better level: the paired gain."""
-    gains = readings.gain(readings.level(mine, what), readings.level(theirs, what), what)
-    return gained(gains, f"{mine.label} over {theirs.label}", what)
+    one, other = readings.level(mine, what), readings.level(theirs, what)
+    return gained(one, other, f"{mine.label} over {theirs.label}", what)
 
 
-def gained(gains: np.ndarray, who: str, what: str) -> Finding:
-    """A paired gain in words; positive is better for accuracy and for loss."""
-    wide = readings.spread(gains)
+def gained(mine: np.ndarray, theirs: np.ndarray, who: str, what: str) -> Finding:
+    """The paired gain of levels in words; positive is better for accuracy and for loss."""
+    gains, close = readings.gain(mine, theirs, what), readings.near(mine, theirs, what)
+    wide = close if len(gains) == 1 else readings.spread(gains)
     mean = float(gains.mean())
     margin = mean / wide if wide > 0 else float(np.copysign(np.inf, mean))
-    return Finding(readings.beats(gains), f"{who}, {CALLED[what]} {with_spread(gains, '+')}", margin)
+    return Finding(readings.beats(gains, close), f"{who}, {CALLED[what]} {with_spread(gains, '+')}", margin)
 
 
 def far_better(mine: Curves, theirs: Curves, what: str) -> Finding:
@@ -194,7 +197,7 @@ def _least_ratio(above: np.ndarray, below: np.ndarray) -> float:
 
 def rough_in_words(values: np.ndarray) -> str:
     """Roughness, mean and spread over seeds."""
-    return f"{values.mean():.3g} ± {readings.spread(values):.2g}"
+    return f"{values.mean():.3g}" + ("" if len(values) == 1 else f" ± {readings.spread(values):.2g}")
 
 
 def each(

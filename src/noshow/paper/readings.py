@@ -1,7 +1,8 @@
 """How a claim in words becomes a number: small pure functions of curves, one number a seed.
 
 Seeds are paired: seed s of every algorithm has the same samples, batches and silences, so algorithms are compared
-seed by seed. The *spread* is the sample standard deviation over seeds. The *tail* is the last quarter of a run.
+seed by seed. The *spread* is the sample standard deviation over seeds; one seed has none. The *tail* is the last
+quarter of a run.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ def level(curve: Curves, what: str, since: float = TAIL, until: float = 1.0) -> 
 
 
 def spread(values: np.ndarray) -> float:
-    """The sample standard deviation over seeds.
+    """The sample standard deviation over seeds; no number where there is one seed.
 
     Example:
-        >>> spread(np.array([1.0, 2.0, 3.0]))
-        1.0
+        >>> spread(np.array([1.0, 2.0, 3.0])), spread(np.array([1.0]))
+        (1.0, nan)
     """
+    if len(values) == 1:
+        return float("nan")
     return float(np.std(values, ddof=1)) if np.isfinite(values).all() else float("inf")
 
 
@@ -61,16 +64,20 @@ def gain(mine: np.ndarray, theirs: np.ndarray, what: str) -> np.ndarray:
         return other - own
 
 
-def beats(gains: np.ndarray) -> Verdict:
+def beats(gains: np.ndarray, close: float = float("inf")) -> Verdict:
     """Whether the gain has one sign in every seed and a mean above its own spread; undecided where it has not.
+
+    One seed has no spread: its gain must be above `close`, the difference that counts as similar (see `near`).
 
     Example:
         >>> beats(np.array([0.2, 0.3, 0.1])), beats(np.array([-0.2, -0.3, -0.1])), beats(np.array([0.2, 0.3, -0.1]))
         ('holds', 'does not hold', 'not decidable')
+        >>> beats(np.array([0.02]), close=0.01), beats(np.array([0.02]))
+        ('holds', 'not decidable')
     """
-    if _clear(gains):
+    if _clear(gains, close):
         return HOLDS
-    return FAILS if _clear(-gains) else OPEN
+    return FAILS if _clear(-gains, close) else OPEN
 
 
 def beats_by_far(mine: np.ndarray, theirs: np.ndarray, what: str) -> Verdict:
@@ -114,7 +121,8 @@ def similar(mine: np.ndarray, theirs: np.ndarray, what: str) -> tuple[Verdict, s
         return HOLDS, "within 0.01" if what == ACCURACY else "within 5 %"
     if np.isfinite(gains).all() and apart <= max(spread(mine), spread(theirs)):
         return HOLDS, "within the spread"
-    return (OPEN, "between alike and apart") if beats(gains) == OPEN else (FAILS, "apart")
+    undecided = beats(gains, near(mine, theirs, what)) == OPEN
+    return (OPEN, "between alike and apart") if undecided else (FAILS, "apart")
 
 
 def near(mine: np.ndarray, theirs: np.ndarray, what: str) -> float:
@@ -244,10 +252,10 @@ def example(loss: object = None, accuracy: object = None) -> Curves:
     return Curves("example", np.arange(len(rows)), 10 * np.arange(rows.shape[1]), scores, rounds, rounds)
 
 
-def _clear(gains: np.ndarray) -> bool:
+def _clear(gains: np.ndarray, close: float) -> bool:
     if not (gains > 0).all():
         return False
-    return bool(np.isinf(gains).any() or gains.mean() > spread(gains))
+    return bool(np.isinf(gains).any() or gains.mean() > (close if len(gains) == 1 else spread(gains)))
 
 
 def _part(curve: Curves, what: str, since: float, until: float) -> tuple[np.ndarray, np.ndarray]:
