@@ -17,7 +17,7 @@ from noshow.trace import Entry
 _TABLES = """
 create table if not exists runs (run text primary key, settings text, round integer, theta blob, members text);
 create table if not exists memory (run text, array integer, number integer, piece blob,
-    primary key (run, array, number)) without rowid;
+    primary key (run, array, number));
 create table if not exists heard (run text, number integer, round integer, primary key (run, number)) without rowid;
 create table if not exists metrics (run text, round integer, kind text, metrics text,
     primary key (run, round, kind)) without rowid;
@@ -102,7 +102,10 @@ class Ledger:
             )
             require(moved.rowcount == 1, f"another process plays run {run!r} too: let one of them go on")
             pieces = [(run, *key, np.ascontiguousarray(piece).data) for key, piece in memory.items()]
-            database.executemany("replace into memory values (?, ?, ?, ?)", pieces)
+            # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
+            database.executemany(
+                "insert into memory values (?, ?, ?, ?) on conflict do update set piece = excluded.piece", pieces
+            )
             database.executemany("replace into heard values (?, ?, ?)", [(run, number, t) for number in heard])
             rows = [
                 (run, t, place, e.client, e.status, e.reason, e.n, e.time.isoformat())

@@ -88,4 +88,5 @@ def assembled(server: Server, d: int, kept: dict[tuple[int, int], bytes], number
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(values).view(np.uint8)
+    """The numbers as whole ones of their width: NaN then equals itself, and 0 is not -0."""
+    return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from noshow.contracts import Memory, Replies, Server
+from noshow.federation import aligned_empty
 from noshow.flower.call import Call
 from noshow.flower.hearing import added_up, laid_out
 from noshow.flower.layout import Layout
@@ -83,7 +84,7 @@ class Session:
     def _room_for(self, replies: int) -> np.ndarray:
         """Rows for the replies, the same ones every round: fresh memory would cost more than what is written to it."""
         if len(self._rows) != replies:
-            self._rows = np.zeros((replies, self.layout.d), np.float32)
+            self._rows = aligned_empty((replies, self.layout.d), np.float32)  # which JAX reads where it lies
         return self._rows
 
     def close(
