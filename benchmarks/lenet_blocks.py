@@ -1,10 +1,11 @@
 """Milliseconds of a LeNet-5 SGD step on a batch of 100, by layout and block: what `noshow.models.lenet5` chose from.
 
-python benchmarks/lenet_blocks.py
+python benchmarks/lenet_blocks.py [--clients 30] [--fresh]
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import statistics
 import time
@@ -22,14 +23,16 @@ from noshow.devices import on_cpu
 from noshow.models.scores import cross_entropy
 
 lenet5 = importlib.import_module("noshow.models.lenet5")  # the module, which `ns.models.lenet5` hides
-CLIENTS, STEPS, BATCH, RATE, REPEATS = 1 if on_cpu() else 10, 25, 100, 0.05, 5
+STEPS, BATCH, RATE, REPEATS = 25, 100, 0.05, 5
 FIRST = (
     ((1, 4), (1, 5)),
     ((2, 4), (2, 2)),
     ((4, 4), (2, 5)),
     ((1, 14), (1, 10)),
     ((1, 28), (1, 10)),
+    ((2, 28), (1, 10)),
     ((2, 28), (2, 10)),
+    ((4, 28), (2, 10)),
 )
 LAST = (((2, 2), (2, 2)), ((2, 4), (2, 2)), ((4, 4), (2, 2)), ((2, 14), (2, 2)), ((2, 4), (2, 10)))
 
@@ -44,20 +47,26 @@ def examples_last(params: Any, x: Any, blocks: Any) -> Any:
 
 
 def steps(forward: Callable[[Any, Any], Any], params: Any, x: Any, y: Any) -> Any:
-    """STEPS steps on one batch."""
-    gradient = jax.grad(lambda params: cross_entropy(forward(params, x), y)[0].mean())
+    """STEPS steps on the batches x [B, n, 32, 32, 3] in turn; what is made of a single one is made once for all."""
+    gradient = jax.grad(lambda params, x, y: cross_entropy(forward(params, x), y)[0].mean())
 
     def step(k: int, params: Any) -> Any:
-        return jax.tree.map(lambda p, g: p - RATE * g, params, gradient(params))
+        slope = gradient(params, x[k % len(x)], y[k % len(x)])
+        return jax.tree.map(lambda p, g: p - RATE * g, params, slope)
 
     return lax.fori_loop(0, STEPS, step, params)
 
 
 def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--clients", type=int, default=1 if on_cpu() else 10)
+    options.add_argument("--fresh", action="store_true", help="another batch in every step, not one for the round")
+    asked = options.parse_args()
     rng = np.random.default_rng(0)
-    x = jnp.asarray(rng.normal(size=(CLIENTS, BATCH, 32, 32, 3)), jnp.float32)
-    y = jnp.asarray(rng.integers(0, 10, (CLIENTS, BATCH)), jnp.int32)
-    params = jax.jit(jax.vmap(ns.models.lenet5().init))(jax.random.split(jax.random.key(0), CLIENTS))
+    batches = (asked.clients, 3 if asked.fresh else 1, BATCH)
+    x = jnp.asarray(rng.normal(size=(*batches, 32, 32, 3)), jnp.float32)
+    y = jnp.asarray(rng.integers(0, 10, batches), jnp.int32)
+    params = jax.jit(jax.vmap(ns.models.lenet5().init))(jax.random.split(jax.random.key(0), asked.clients))
     ways = {f"examples first, {blocks}": partial(examples_first, blocks=blocks) for blocks in FIRST}
     ways |= {f"examples last, {blocks}": partial(examples_last, blocks=blocks) for blocks in LAST if on_cpu()}
     programs = {}
@@ -73,7 +82,7 @@ def main() -> None:
             begun = time.perf_counter()
             jax.block_until_ready(program((params, x, y)))
             times[name].append(1e3 * (time.perf_counter() - begun) / STEPS)
-    print(f"ms a step of {CLIENTS} client(s), median (lowest) of {REPEATS}")
+    print(f"ms a step of {asked.clients} client(s), median (lowest) of {REPEATS}")
     for name, values in sorted(times.items(), key=lambda entry: statistics.median(entry[1])):
         print(f"  {name:36s}{statistics.median(values):9.3f} ({min(values):.3f})")
 
