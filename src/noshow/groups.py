@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-MOST_EXAMPLES = 4096
-"""Examples in one local step of all clients side by side from which on an H200 is busy with LeNet-5: more gain little,
-and take memory."""
+MOST_EXAMPLES = 16384
+"""Examples in one local step if all clients of all runs side by side were to answer. An H200 is busy with LeNet-5 from
+3,000 on, but those who are silent are left out: FedAvg of 3 seeds x 10 clients on batches of 100 takes from 10 ms a
+round alone, where 20 % answer, to 18 ms, where 90 % do, and eight such runs, with 20 % to 90 %, 85 ms together. More
+runs gain little, take memory, and take long to compile."""
 
 Job = TypeVar("Job")
 
