@@ -32,8 +32,9 @@ ELSEWHERE = {
     "--coordinator": "test_distributed.py",
     "--on ray": "test_sweep_ray.py",
     "--device gpu": "test_precision.py",
+    "--track mlflow": "test_trackers.py",
 }
-"""What needs another machine, a network, a terminal or hours, and the test that does it in small."""
+"""What needs another machine, a network, a terminal, a database or hours, and the test that does it in small."""
 
 MORE = """
 [[algorithms]]
@@ -106,7 +107,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = list(dict.fromkeys(command for page in PAGES for command in commands(page)))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # MLflow's, of its own database
 @pytest.mark.parametrize("on_images", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_commands_without_output_run(on_images: bool, desk: Path) -> None:
     """Page by page, as a reader would type them: some take up what others wrote."""
