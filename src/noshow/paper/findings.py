@@ -141,7 +141,7 @@ def better(mine: Curves, theirs: Curves, what: str) -> Finding:
 def gained(mine: np.ndarray, theirs: np.ndarray, who: str, what: str) -> Finding:
     """The paired gain of levels in words; positive is better for accuracy and for loss."""
     gains, close = readings.gain(mine, theirs, what), readings.near(mine, theirs, what)
-    wide = close if len(gains) == 1 else readings.spread(gains)
+    wide = readings.yardstick(gains, close)
     mean = float(gains.mean())
     margin = mean / wide if wide > 0 else float(np.copysign(np.inf, mean))
     return Finding(readings.beats(gains, close), f"{who}, {CALLED[what]} {with_spread(gains, '+')}", margin)

@@ -64,6 +64,16 @@ def gain(mine: np.ndarray, theirs: np.ndarray, what: str) -> np.ndarray:
         return other - own
 
 
+def yardstick(gains: np.ndarray, close: float) -> float:
+    """What a mean gain is held against: its own spread, or, where one seed has none, what counts as similar.
+
+    Example:
+        >>> yardstick(np.array([1.0, 2.0, 3.0]), close=0.5), yardstick(np.array([1.0]), close=0.5)
+        (1.0, 0.5)
+    """
+    return close if len(gains) == 1 else spread(gains)
+
+
 def beats(gains: np.ndarray, close: float = float("inf")) -> Verdict:
     """Whether the gain has one sign in every seed and a mean above its own spread; undecided where it has not.
 
@@ -255,7 +265,7 @@ def example(loss: object = None, accuracy: object = None) -> Curves:
 def _clear(gains: np.ndarray, close: float) -> bool:
     if not (gains > 0).all():
         return False
-    return bool(np.isinf(gains).any() or gains.mean() > (close if len(gains) == 1 else spread(gains)))
+    return bool(np.isinf(gains).any() or gains.mean() > yardstick(gains, close))
 
 
 def _part(curve: Curves, what: str, since: float, until: float) -> tuple[np.ndarray, np.ndarray]:
