@@ -12,21 +12,31 @@ from noshow.local import ClientData, RowRange, draw_batch, drawing, holdings, st
 from noshow.parameters import flat_losses, unraveller
 
 
-def objective(federation: ns.Federation, model: ns.Model, client: int, tile: int = 16, seed: int = 0) -> ClientData:
+def objective(
+    federation: ns.Federation, model: ns.Model, client: int, tile: int = 16, length: int | None = None
+) -> ClientData:
     arrays = jax.tree.map(jnp.asarray, holdings(federation))
     losses = flat_losses(model, unraveller(model))
-    return ClientData(losses, drawing(federation, model, tile), arrays, jnp.asarray(client), jax.random.key(seed))
+    drawn = drawing(federation, model, tile)
+    return ClientData(losses, drawn, arrays, jnp.asarray(client), jax.random.key(0), length=length)
 
 
-@pytest.mark.parametrize("tile", [1, 7, 16, 128, 10**6])
+@pytest.mark.parametrize(("tile", "length"), [(1, None), (7, None), (128, None), (10**6, None), (1, 200), (1, 10**4)])
+@pytest.mark.parametrize("cache", [2**20, 20 * 64])  # 20 bytes an example: one part, and parts of 64
 def test_full_batches_are_the_mean_over_the_clients_own_data(
-    federation: ns.Federation, model: ns.Model, tile: int
+    federation: ns.Federation,
+    model: ns.Model,
+    tile: int,
+    length: int | None,
+    cache: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("noshow.local.CACHE_BYTES", cache)
     theta = jnp.linspace(-1, 1, 15)
     losses = flat_losses(model, unraveller(model))
     for client in (0, 5, 11):
         batch = jax.tree.map(jnp.asarray, federation.of_client(client))
-        local = objective(federation, model, client, tile)
+        local = objective(federation, model, client, tile, length)
         np.testing.assert_allclose(local.loss(theta), losses(theta, batch).mean(), rtol=1e-5)
         expected = jax.grad(lambda theta, batch=batch: losses(theta, batch).mean())(theta)
         np.testing.assert_allclose(local.gradient(theta), expected, rtol=1e-4, atol=1e-6)
@@ -57,14 +67,15 @@ def test_round_keeps_its_batch_and_step_does_not(federation: ns.Federation, mode
     assert float(fresh.loss(theta, 0)) != float(fresh.loss(theta, 1))
 
 
-def test_a_neighbours_nan_stays_with_the_neighbour(model: ns.Model) -> None:
+@pytest.mark.parametrize("length", [None, 5, 64])
+def test_a_neighbours_nan_stays_with_the_neighbour(model: ns.Model, length: int | None) -> None:
     """A tile of 16 rows that starts in a client of 5 reaches into the next one's data."""
     sound = (np.ones((5, 4), np.float32), np.zeros(5, np.int32))
     broken = (np.full((40, 4), np.nan, np.float32), np.zeros(40, np.int32))
     theta = jnp.linspace(-1, 1, 15)
-    alone = objective(ns.Federation.from_clients([sound], test=sound), model, 0)
+    alone = objective(ns.Federation.from_clients([sound], test=sound), model, 0, length=length)
     for clients, place in (([sound, broken], 0), ([broken, sound], 1)):
-        beside = objective(ns.Federation.from_clients(clients, test=sound), model, place)
+        beside = objective(ns.Federation.from_clients(clients, test=sound), model, place, length=length)
         np.testing.assert_allclose(beside.loss(theta), alone.loss(theta), rtol=1e-6)
         np.testing.assert_allclose(beside.gradient(theta), alone.gradient(theta), rtol=1e-5)
 
@@ -81,8 +92,23 @@ def test_the_model_measures_what_it_prepared(federation: ns.Federation, model: n
     drawn = federation.drawing(batches, 9)  # type: ignore[arg-type]
     twice = ns.Federation((2 * drawn.data[0], drawn.data[1]), drawn.held, drawn.test, drawn.batches, drawn.batch_size)
     theta = jnp.linspace(-1, 1, 15)
-    prepared = objective(drawn, model._replace(prepare=doubled), 5)
+    prepared = objective(drawn, model._replace(prepare=doubled, brief=False), 5)
     np.testing.assert_allclose(prepared.loss(theta), objective(twice, model, 5).loss(theta), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("batches", "length", "times"), [("full", None, 0), ("full", 200, 1), ("round", None, 1)])
+def test_a_brief_model_prepares_what_is_used_often(
+    federation: ns.Federation, model: ns.Model, batches: str, length: int | None, times: int
+) -> None:
+    seen = []
+
+    def prepare(batch: ns.Batch) -> ns.Batch:
+        seen.append(batch)
+        return batch
+
+    local = objective(federation.drawing(batches, 9), model._replace(prepare=prepare), 5, length=length)  # type: ignore[arg-type]
+    local.gradient(jnp.zeros(15)), local.gradient(jnp.ones(15))
+    assert len(seen) == times
 
 
 @pytest.mark.parametrize("batches", ["full", "round"])

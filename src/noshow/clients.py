@@ -41,7 +41,7 @@ def _sgd(steps: int) -> Client:
         z, gradients = lax.fori_loop(0, steps, step, (theta, jnp.zeros_like(theta)))
         return Work(z - theta, memory, gradients)
 
-    return Client(reply, steps=steps)
+    return Client(reply, steps=steps, gradients=steps)
 
 
 def prox(mu: float, steps: int = 10, momentum: float = 0.9, damping: float | None = None) -> Client:
@@ -79,7 +79,7 @@ def _prox(mu: float, steps: int, momentum: float, new_share: float) -> Client:
         z, _, gradients = lax.fori_loop(0, steps, step, (theta, zero, zero))
         return Work(z - theta, memory, gradients)
 
-    return Client(reply)
+    return Client(reply, gradients=steps)
 
 
 def exact_prox(tolerance: float = 1e-5, newton_steps: int = 50) -> Client:

@@ -71,6 +71,8 @@ class Model(NamedTuple):
     `prepare(batch)` does once for each batch drawn what needs no parameters; `measure` gets what it returns, and a
     client's local steps on one batch share it. `check(federation)` raises if the model cannot serve this federation's
     data, before anything runs. `layout` is what `noshow.weights` keeps to in files; leaves as they are if left out.
+    `brief` models do so little with an example that reading it is most of the work: `noshow.lengths` spares it, and
+    their `measure` takes batches as they are, too, where preparing one would not pay.
 
     Example:
         >>> import jax.numpy as jnp, noshow as ns
@@ -85,6 +87,7 @@ class Model(NamedTuple):
     check: Callable[[Any], None] = lambda federation: None
     prepare: Callable[[Batch], Batch] = lambda batch: batch
     layout: Layout | None = None
+    brief: bool = False
 
 
 class LocalData(Protocol):
@@ -132,7 +135,7 @@ class Client(NamedTuple):
     `reply(local, theta, memory, rate)` -> `Work`. `init(d, clients)` makes the memory of all clients,
     first axis M, or `None`. `sends` says what the reply is: a `"displacement"` theta_i - theta, or a
     `"gradient"`-like direction to be subtracted. `steps` is the theorems' s, if they speak of this client: its reply
-    would be -s eta_t grad l(theta_t) if l were linear.
+    would be -s eta_t grad l(theta_t) if l were linear. `gradients` is how many gradients a reply takes, at least.
 
     Example:
         >>> import noshow as ns
@@ -143,6 +146,7 @@ class Client(NamedTuple):
     init: Callable[[int, int], Memory] = no_memory
     sends: Sends = "displacement"
     steps: int | None = None
+    gradients: int = 1
 
 
 class Aggregator(Protocol):

@@ -20,11 +20,13 @@ from noshow import devices, distributed
 from noshow.contracts import Array, Memory, Vector
 from noshow.errors import require
 from noshow.evaluate import Exam, Metrics, evaluate
-from noshow.federation import Federation
-from noshow.local import holdings
+from noshow.federation import Federation, as_stored
+from noshow.lengths import Lengths, lengths_for
+from noshow.local import example_bytes, holdings
 from noshow.parameters import first_model
 from noshow.precision import products_in
 from noshow.rounds import Inputs, Record, Setting, State, play_rounds, sample, silence
+from noshow.work import WORTH_SHARING
 
 LONGEST_CHUNK = 100
 SECONDS_A_CHUNK = 4.0
@@ -47,7 +49,10 @@ class Ensemble:
         jobs = len(seeds) * sum(run.setting.sampled for run in runs)
         mesh = devices.mesh_for(jobs)
         distributed.meet(mesh)
-        settings = [run.setting._replace(devices=mesh.size) for run in runs]
+        settings = [
+            run.setting._replace(devices=mesh.size, lengths=_paying_lengths(run, federation, len(seeds), mesh.size))
+            for run in runs
+        ]
         seed_words = np.asarray(seeds, np.uint32)
         held = devices.everywhere(holdings(federation), mesh)
         self.size = len(runs)
@@ -148,6 +153,21 @@ class Ensemble:
 TRIAL_ROUNDS = 64
 OVERHEAD = 6
 """A block of clients costs what its places cost, plus as much as so many places more (LeNet-5 on an H200)."""
+
+
+def _paying_lengths(run: Run, federation: Federation, seeds: int, sharers: int) -> Lengths:
+    """The lengths in which this run's full batches are laid out, if it is long enough for any."""
+    setting = run.setting
+    stored_as_read = federation.read is as_stored
+    if not (devices.on_cpu() and setting.model.brief and setting.drawing.batches == "full" and stored_as_read):
+        return Lengths()
+    size = example_bytes(federation.data)
+    # Gradients that a client can expect to compute, in the whole run. However many devices there are: what a client
+    # computes alone is then the same, bit for bit.
+    visits = setting.algorithm.client.gradients * len(run.rates) * seeds * setting.sampled / federation.clients
+    large = federation.held[federation.held > WORTH_SHARING]
+    shared = lengths_for(-(-large // sharers), size, visits) if sharers > 1 and len(large) > 0 else (None,)
+    return Lengths(lengths_for(federation.held, size, visits), shared)
 
 
 def _fitting_width(settings: Sequence[Setting], inputs: list[Inputs], states: list[State], mesh: Mesh) -> int:

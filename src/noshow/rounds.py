@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from noshow import budget, devices
 from noshow.contracts import Adversary, Algorithm, Array, Memory, Model, Numbers, Replies, Scene, Vector, Work
 from noshow.diagnostics import ONE_GRADIENT, Diagnosis, errors_of
 from noshow.errors import require
 from noshow.full_gradient import example_shares, full_gradient
+from noshow.lengths import Length, Lengths
 from noshow.local import ClientData, Drawing, Holdings
 from noshow.parameters import Unravel, flat_losses
 from noshow.precision import Precision, products_in
@@ -44,6 +46,7 @@ class Setting(NamedTuple):
     probe: Probe | None = None
     diagnose: bool = False
     precision: Precision | None = None
+    lengths: Lengths = Lengths()
 
 
 class Inputs(NamedTuple):
@@ -171,9 +174,14 @@ def train(
     def job(number: Array, sharers: int = 1) -> Work:
         row, client = jnp.asarray(row_of)[number], client_of[number]
         key = jax.random.fold_in(round_key(seeds[row], t, Purpose.BATCHES), client)
-        local = ClientData(losses, setting.drawing, held_by(row), client, key, sharers)
         memory = jax.tree.map(lambda m: m[number], memory_of)
-        work = setting.algorithm.client.reply(local, thetas[row], memory, rates[row])
+
+        def reply(length: Length) -> Work:
+            local = ClientData(losses, setting.drawing, held_by(row), client, key, sharers, length)
+            return setting.algorithm.client.reply(local, thetas[row], memory, rates[row])
+
+        lengths = setting.lengths.alone if sharers == 1 else setting.lengths.shared
+        work = at_length(reply, lengths, -(-holdings.held[client] // sharers))
         require(isinstance(work, Work), f"the client of {setting.algorithm.name!r} must return noshow.Work(reply, …)")
         _shaped(work.reply, thetas.shape[1:], f"the client of {setting.algorithm.name!r}", "number a parameter")
         _float32(work.reply, f"the client of {setting.algorithm.name!r}", "number a parameter")
@@ -190,6 +198,14 @@ def train(
         jax.tree.map(lambda a, c=call, end=end: a[end - c.ids.size : end].reshape(*c.ids.shape, *a.shape[1:]), work)
         for call, end in zip(calls, ends, strict=True)
     ]
+
+
+def at_length(reply: Callable[[Length], Work], lengths: Sequence[Length], rows: Array) -> Work:
+    """The reply at the first length that holds so many rows; `None` holds any number."""
+    if len(lengths) == 1:
+        return reply(lengths[0])
+    place = jnp.sum(rows > jnp.array([length for length in lengths if length is not None]))
+    return lax.switch(place, [partial(reply, length) for length in lengths])
 
 
 def _joined(parts: Sequence[Array]) -> Array:
@@ -244,7 +260,7 @@ def diagnose(
     setting: Setting, inputs: Inputs, state: State, t: Array, rate: Array, ids: Array, answered: Array, work: Work
 ) -> Diagnosis:
     """What the theory looks at in this round, before its update."""
-    one_gradient = setting._replace(algorithm=replace(setting.algorithm, client=ONE_GRADIENT))
+    one_gradient = setting._replace(algorithm=replace(setting.algorithm, client=ONE_GRADIENT), lengths=Lengths())
     [all_train] = train([one_gradient], [inputs], [state], t, [Call(ids, jnp.ones(ids.shape, bool))])
     gradients = all_train.reply
 

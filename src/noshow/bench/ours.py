@@ -32,7 +32,10 @@ SEED = 0
 
 
 class Experiment(NamedTuple):
-    """Rounds of FedAvg in noshow's own words; everybody sampled answers."""
+    """Rounds of FedAvg in noshow's own words; everybody sampled answers.
+
+    They are the first `rounds` of a run of `run_rounds`, if given: a long run is compiled with more care.
+    """
 
     federation: Federation
     model: Model
@@ -44,6 +47,7 @@ class Experiment(NamedTuple):
     amplified: bool = False
     evaluate_every: int | None = None
     precision: Precision | None = None
+    run_rounds: int | None = None
 
     @property
     def algorithm(self) -> Algorithm:
@@ -57,7 +61,7 @@ class Experiment(NamedTuple):
         setting = setting_for(self.federation, self.model, algorithm, adversary, self.sampled, 0.0, 1)
         setting = setting._replace(precision=self.precision)
         prepared = prepare(adversary, self.federation, self.model, [SEED])
-        rates = curve(algorithm.rate, self.rounds)
+        rates = curve(algorithm.rate, self.run_rounds or self.rounds)
         return Program(setting, self.federation, prepared, [SEED], rates, self.rounds)
 
 
