@@ -30,7 +30,7 @@ def product(weights: Array, x: BothWays) -> Array:
 
 
 def _product(weights: Array, x: BothWays) -> tuple[Array, BothWays]:
-    return product(weights, x), x
+    return weights @ x.columns, x
 
 
 def _gradient(x: BothWays, along: Array) -> tuple[Array, None]:
