@@ -57,6 +57,7 @@ def test_a_million_times_the_first_loss_is_an_explosion() -> None:
     assert play(quadratic(), 3.0, rounds=10).diverged_at == [None]
 
 
+@pytest.mark.long
 def test_seeds_that_hold_go_on() -> None:
     def measure(params: Params, batch: Batch) -> tuple[Array, Array]:
         n = batch[1].shape[0]

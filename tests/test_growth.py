@@ -41,7 +41,11 @@ MEMORYLESS = [ns.algorithms.fedavg_variant(0.1, steps=2, beta=10), ns.algorithms
 MANY, MORE = 2_003, 100_003
 
 
-@pytest.mark.parametrize("algorithm", [pytest.param(each, id=each.name) for each in MEMORYLESS])
+@pytest.mark.parametrize(
+    "algorithm",
+    [MEMORYLESS[0], pytest.param(MEMORYLESS[1], marks=pytest.mark.long)],
+    ids=lambda algorithm: algorithm.name,
+)
 def test_a_round_needs_the_same_for_any_number_of_clients(algorithm: ns.Algorithm) -> None:
     """The compiler's own count of memory and operations, and no array as long as the list of clients."""
     few, lots = (

@@ -167,6 +167,7 @@ def test_starts_as_pytorch_does() -> None:
     assert not np.allclose(params["conv1"]["weights"], jax.jit(init)(jax.random.key(4))["conv1"]["weights"])
 
 
+@pytest.mark.long
 def test_learns_ten_images_by_heart() -> None:
     model = lenet5()
     batch = jax.random.normal(jax.random.key(0), (10, 32, 32, 3)), jnp.arange(10)

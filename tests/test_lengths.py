@@ -12,8 +12,11 @@ from jax.flatten_util import ravel_pytree
 
 import noshow as ns
 from noshow import ensemble, lengths
+from noshow.ensemble import Run
 from noshow.lengths import LONGEST_BYTES, Lengths, fewest_rows, lengths_for
-from noshow.rounds import Setting
+from noshow.program import setting_for
+
+MODEL = ns.models.logistic(features=4, classes=3)
 
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=9)
 
@@ -62,34 +65,33 @@ def ragged() -> ns.Federation:
     return ns.Federation.from_clients(clients, test=clients[0])
 
 
-def played(monkeypatch: pytest.MonkeyPatch, price: float, algorithm: ns.Algorithm) -> tuple[np.ndarray, Lengths]:
-    used: list[Lengths] = []
-    play_chunk = ensemble._play_chunk
-
-    def noting(settings: list[Setting], *arguments: object) -> object:
-        used.append(settings[0].lengths)
-        return play_chunk(settings, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(lengths, "COMPILING", price)
-    monkeypatch.setattr(ensemble, "_play_chunk", noting)
-    model = ns.models.logistic(features=4, classes=3)
-    history = ns.simulate(ragged(), model, algorithm, sampled=3, rounds=6, seeds=[0, 1])
-    return np.stack([ravel_pytree(params)[0] for params in history.models]), used[0]
+def paying(algorithm: ns.Algorithm, model: ns.Model = MODEL) -> Lengths:
+    federation = ragged()
+    setting = setting_for(federation, model, algorithm, ns.adversaries.nobody(), 3, 0.0, 2)
+    return ensemble._paying_lengths(Run(setting, None, np.zeros(6), None), federation, seeds=2, sharers=2)
 
 
-@pytest.mark.parametrize("algorithm", [ns.algorithms.fedavg_variant(0.1, steps=4), ns.algorithms.fedprox(0.1, mu=0.5)])
-def test_a_run_with_lengths_is_the_run_without(monkeypatch: pytest.MonkeyPatch, algorithm: ns.Algorithm) -> None:
-    plain, none = played(monkeypatch, 1e9, algorithm)
-    laid_out, some = played(monkeypatch, 0.0, algorithm)
-    assert none == Lengths()
-    assert some.alone == (64, 96, 224, 3008)
-    assert some.shared in ((1504,), (None,))  # on one core there is nobody to share with
+def test_more_gradients_pay_for_more_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    bytes_read = 20 * ragged().held.sum() * 6 * 2 * 3 / 5  # in 6 rounds of 2 seeds, 3 of 5 clients, a gradient each
+    monkeypatch.setattr(lengths, "COMPILING", 2 * bytes_read * (lengths.TILED - lengths.LAID_OUT))
+    assert paying(ns.algorithms.gm(0.1)) == paying(ns.algorithms.fedavg(0.1, steps=1)) == Lengths()
+    assert paying(ns.algorithms.fedavg(0.1, steps=1000)) == Lengths((64, 96, 224, 3008), (1504,))
+    assert paying(ns.algorithms.fedprox(0.1, mu=1.0, steps=1000)) == Lengths((64, 96, 224, 3008), (1504,))
+
+
+def test_models_that_do_much_with_an_example_have_no_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lengths, "COMPILING", 0.0)
+    assert paying(ns.algorithms.fedavg(0.1, steps=2)) != Lengths()
+    assert paying(ns.algorithms.fedavg(0.1, steps=2), MODEL._replace(brief=False)) == Lengths()
+
+
+def test_a_run_with_lengths_is_the_run_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def played(price: float) -> np.ndarray:
+        monkeypatch.setattr(lengths, "COMPILING", price)
+        algorithm = ns.algorithms.fedavg_variant(0.1, steps=4)
+        history = ns.simulate(ragged(), MODEL, algorithm, sampled=3, rounds=6, seeds=[0, 1])
+        return np.stack([ravel_pytree(params)[0] for params in history.models])
+
+    plain, laid_out = played(1e9), played(0.0)
+    assert not np.array_equal(laid_out, plain)  # they were added up in another order
     np.testing.assert_allclose(laid_out, plain, rtol=1e-5, atol=1e-6)
-
-
-def test_who_computes_one_gradient_reads_it_tile_by_tile_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = 20 * (lengths.TILED - lengths.LAID_OUT) * ragged().held.sum() * 6 * 2 * 3 / 5
-    _, momentum = played(monkeypatch, 2 * saved, ns.algorithms.gm(0.1))
-    _, steps = played(monkeypatch, 2 * saved, ns.algorithms.fedavg(0.1, steps=100))
-    assert momentum.alone == (None,)
-    assert len(steps.alone) > 1

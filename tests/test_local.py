@@ -21,8 +21,11 @@ def objective(
     return ClientData(losses, drawn, arrays, jnp.asarray(client), jax.random.key(0), length=length)
 
 
-@pytest.mark.parametrize(("tile", "length"), [(1, None), (7, None), (128, None), (10**6, None), (1, 200), (1, 10**4)])
-@pytest.mark.parametrize("cache", [2**20, 20 * 64])  # 20 bytes an example: one part, and parts of 64
+@pytest.mark.parametrize(
+    ("tile", "length", "cache"),
+    # 20 bytes an example: laid out in one part, and in parts of 64.
+    [(1, None, 2**20), (7, None, 2**20), (10**6, None, 2**20), (1, 10**4, 2**20), (1, 200, 20 * 64)],
+)
 def test_full_batches_are_the_mean_over_the_clients_own_data(
     federation: ns.Federation,
     model: ns.Model,

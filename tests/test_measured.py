@@ -52,6 +52,7 @@ class TestMeasured:
             assert np.all(measured.played[label].diagnostics.mean_square_gradient < bound)
         assert measured.floor == theory.gradient_floor(measured.problem) > 0
 
+    @pytest.mark.long
     def test_the_measured_runs_are_the_runs(self) -> None:
         spec = spec_of(algorithms=[{"name": "fedavg_variant", "rate": 0.002, "steps": 3}])
         parts = realise(spec)

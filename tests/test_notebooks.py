@@ -45,8 +45,13 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert (FOLDER / target).exists(), target
 
 
+FIRST, *REST = NOTEBOOKS
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [FIRST, *(pytest.param(path, marks=pytest.mark.long) for path in REST)], ids=lambda path: path.stem
+)
 def test_runs_and_gives_what_it_shows(path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Words are the same and numbers agree to rounding, which the compiler may do in other ways here."""
     kept = nbformat.read(path, as_version=4)

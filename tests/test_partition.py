@@ -128,7 +128,7 @@ class TestDirichlet:
         assert 0 < enough.sum() < 10
         assert np.all(counts.max(axis=1)[enough[wanted]] == 50)
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(st.integers(0, 2**32), st.sampled_from([0.1, 0.5, 3.0]))
     def test_amounts_are_those_that_proportional_fitting_finds(self, seed: int, alpha: float) -> None:
         """Scaling columns and rows in turn converges to the same nearest amounts (Deming and Stephan, 1940)."""

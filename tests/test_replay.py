@@ -217,8 +217,8 @@ for algorithm, adversary, epsilon in runs:
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [2, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("devices", [2, 1])
 def test_a_recorded_run_is_replayed_bit_for_bit(devices: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RECORDED_AND_REPLAYED, str(tmp_path / "run.parquet"), str(devices)],

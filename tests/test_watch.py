@@ -286,7 +286,7 @@ def lines_until(running: subprocess.Popen[str], word: str) -> list[str]:
     raise AssertionError(f"it ended without saying {word!r}: {lines}")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_second_terminal_sees_a_run_that_is_killed_and_one_that_finishes(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL, "utf-8")
     changes = ["--set", "rounds=2000", "--set", "evaluate_every=20", "--out", "out"]

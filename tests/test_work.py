@@ -25,7 +25,7 @@ def test_the_chosen_jobs_run_and_no_others(width: int, chosen: list[bool]) -> No
 
 
 @given(cost=st.lists(st.integers(1, 10**6), min_size=1, max_size=12), devices=st.integers(2, 5))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_no_share_exceeds_a_fair_one_by_more_than_a_job(cost: list[int], devices: int) -> None:
     needed = np.arange(len(cost)) % 3 != 2
     owner = np.asarray(share_out(jnp.array(cost), jnp.asarray(needed), devices))
