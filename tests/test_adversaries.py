@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import noshow as ns
+from noshow import budget
 from noshow.rehearsal import rehearse
 
 V = ns.adversaries
@@ -32,6 +33,14 @@ def scene(t: int = 0, ids: tuple[int, ...] = (0, 1, 2), gradients: object = None
 
 def test_nobody() -> None:
     assert np.all(np.asarray(V.nobody().score(None, KEY, scene())) == -np.inf)
+
+
+def test_anybody_is_as_likely_as_anybody_else_and_the_law_is_used_up() -> None:
+    scores = V.anybody().score(None, KEY, scene(ids=(4, 0, 3, 1, 2)))
+    keys = jax.random.split(KEY, 2000)
+    silent = np.asarray(jax.vmap(lambda key: budget.silence(key, scores, jnp.full(5, 10), 35))(keys))
+    assert np.all(silent.sum(1) == 3)
+    np.testing.assert_allclose(silent.mean(0), 0.6, atol=0.05)  # standard deviation 0.011
 
 
 def test_largest_reply_weighs_the_gradients() -> None:

@@ -23,6 +23,16 @@ def nobody() -> Adversary:
     return Adversary(lambda state, key, scene: jnp.full(scene.ids.shape, -jnp.inf), name="nobody")
 
 
+def anybody() -> Adversary:
+    """Silences at random, as much as the law lets: what to hold an adversary that chooses against.
+
+    Example:
+        >>> import noshow as ns
+        >>> adversary = ns.adversaries.anybody()
+    """
+    return Adversary(lambda state, key, scene: jnp.zeros(scene.ids.shape), name="anybody")  # ties in random order
+
+
 def largest_reply() -> Adversary:
     """Silences the largest w_i ||sum of the round's local gradients|| first. It sees the replies before it chooses.
 
