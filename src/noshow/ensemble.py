@@ -175,7 +175,7 @@ def _fitting_width(settings: Sequence[Setting], inputs: list[Inputs], states: li
 
     A block of full batches lasts as long as its largest client: all at once is best. Drawn batches are alike, and
     every place in a block costs, used or not; so the first rounds' roll calls are tried with the first models. Only
-    quarters of all clients are considered: experiments that differ a little then share a compiled program.
+    sixteenths of all clients are considered: experiments that differ a little then share a compiled program.
     """
     jobs = sum(setting.width for setting in settings)
     sees_work = any(setting.adversary.sees_replies or setting.adversary.sees_gradient for setting in settings)
@@ -195,7 +195,7 @@ def _fitting_width(settings: Sequence[Setting], inputs: list[Inputs], states: li
         return jax.vmap(in_round)(rounds)
 
     counts = np.asarray(jax.jit(devices.on_each(needed, mesh))(inputs, states))
-    widths = np.unique(-(-jobs * np.arange(1, 5) // 4))
+    widths = np.unique(-(-jobs * np.arange(1, 17) // 16))
     costs = (-(-counts[:, None] // widths)) * (OVERHEAD + widths)
     return int(widths[np.argmin(costs.sum(0))])
 
