@@ -137,12 +137,12 @@ class TestShadow:
         return ns.datasets.synthetic(clients=10, sizes=30, seed=2)
 
     def test_candidates_by_hand(self) -> None:
-        by_fedavg, by_cclip = np.array([5.0, 1, 4, 0, 3]), np.array([9.0, 2, 8, 7, 1])
+        seen = shadow_module.Changes(np.array([5.0, 1, 4, 0, 3]), np.array([9.0, 2, 8, 7, 1]))
         # C1 = {0, 2}; of the others, 3 has the largest change under cclip.
-        assert shadow_module._values(by_fedavg, by_cclip, 2, 1, "random").tolist() == [0, -np.inf, 0, 0, -np.inf]
-        assert shadow_module._values(by_fedavg, by_cclip, 2, 1, "score").tolist() == [3, -np.inf, 2, 1, -np.inf]
-        assert shadow_module._values(by_fedavg, by_cclip, 5, 0, "random").tolist() == [0] * 5
-        assert shadow_module._values(by_fedavg, by_cclip, 5, 0, "score").tolist() == [5, 2, 4, 1, 3]
+        assert shadow_module._values(seen, 2, 1, "random").tolist() == [0, -np.inf, 0, 0, -np.inf]
+        assert shadow_module._values(seen, 2, 1, "score").tolist() == [3, -np.inf, 2, 1, -np.inf]
+        assert shadow_module._values(seen, 5, 0, "random").tolist() == [0] * 5
+        assert shadow_module._values(seen, 5, 0, "score").tolist() == [5, 2, 4, 1, 3]
 
     def test_rehearsal_is_full_participation_on_the_copy(self) -> None:
         """The norms of round 0, from theta = 0, worked out for each client of the copy on its own."""

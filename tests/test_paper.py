@@ -59,7 +59,7 @@ def silent() -> PlainLines:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_valid_specs_in_both_settings_and_scales(name: str, setting: str, scale: str) -> None:
     specs = EXPERIMENTS[name].specs(setting, scale)
-    seeds = (0,) if name == "shakespeare-0.7" else (0, 1, 2)
+    seeds = (0,) if name.startswith("shakespeare") else (0, 1, 2)
     assert {(spec.setting, spec.scale, tuple(spec.seeds)) for spec in specs.values()} == {(setting, scale, seeds)}
     for spec in specs.values():
         published = setting == "published"
@@ -90,6 +90,11 @@ def test_what_the_table_of_experiments_says() -> None:
     shakespeare = paper["shakespeare-0.7"][""]
     assert (shakespeare.length("fedavg")[0], shakespeare.length("gm")[0]) == (60, 1000)
     assert (shakespeare.sampled, shakespeare.data["batch_size"], shakespeare.epsilon) == (20, 500, 0.7)
+    control = paper["shakespeare-random"][""]
+    assert control.adversary == {"name": "anybody"}
+    told = {"name", "description", "adversary", "algorithms"}
+    assert control.model_dump(exclude=told) == shakespeare.model_dump(exclude=told)
+    assert control.algorithms == shakespeare.algorithms[:2]
     assert len(paper["round-robin"]) == 9
     for cell, spec in paper["round-robin"].items():
         betas = {table.get("label"): table.get("beta") for table in spec.algorithms}

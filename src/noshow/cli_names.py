@@ -36,6 +36,6 @@ def experiments() -> list[str]:
         >>> "round-robin" in experiments(), "power-law" in experiments()
         (True, True)
     """
-    from noshow.paper.experiments import EXPERIMENTS, PICTURES
+    from noshow.paper.experiments import names
 
-    return [*EXPERIMENTS, *PICTURES]
+    return names()

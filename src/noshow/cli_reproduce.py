@@ -16,6 +16,7 @@ from noshow.interrupt import asked_to_stop, told_when_stopped
 
 if TYPE_CHECKING:
     from noshow.clock import Clock
+    from noshow.paper.copies import Copies
     from noshow.paper.experiments import Experiment
     from noshow.workbench import Bench
 
@@ -43,7 +44,7 @@ def reproduce(
 ) -> None:
     """Run what is missing of the paper's experiments and draw their figures."""
     from noshow.clock import Clock
-    from noshow.paper.experiments import SETTINGS, find
+    from noshow.paper.experiments import COPIES, SETTINGS, find
     from noshow.workbench import Bench
 
     start_on(device, cores)
@@ -61,13 +62,24 @@ def reproduce(
     found = [find(name) for name in names or []]
     bench, clock = Bench(), Clock(minutes)
     for experiment in found:
-        if isinstance(experiment, str):
+        if experiment == COPIES:
+            for each in chosen:
+                _copies(console, each, scale, whole, out, bench, clock)
+        elif isinstance(experiment, str):
             _picture(console, experiment, out)
         else:
             for each in chosen:
                 _experiment(console, experiment, each, scale, whole, out, bench, clock)
     if claims:
         _claims(console, whole, out)
+
+
+BESIDE = {
+    "cifar10-long": "cifar10-0.2",
+    "shakespeare-0.7": "shakespeare-0.7",
+    "shakespeare-random": "shakespeare-0.7",
+}
+"""Whose variants are drawn as lines, where the paper does so or where that is what a figure is held against."""
 
 
 def folder_of(out: Path, name: str, setting: str, scale: str, cell: str) -> Path:
@@ -130,8 +142,7 @@ def _draw(
 
     runs = {cell: curves_of(experiment, cell).curves() for cell in experiment.cells}
     levels = {}
-    # Where the paper draws the variants as lines beside the Byzantine-resilient rules.
-    beside = {"cifar10-long": "cifar10-0.2", "shakespeare-0.7": "shakespeare-0.7"}.get(experiment.name)
+    beside = BESIDE.get(experiment.name)
     if beside is not None:
         other = find(beside)
         assert not isinstance(other, str)
@@ -155,6 +166,35 @@ def _picture(console: Console, name: str, out: Path) -> None:
     console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
 
 
+def _copies_in(out: Path, setting: str, scale: str, seeds: tuple[int, ...] | None) -> Copies:
+    from noshow.paper.copies import Copies
+    from noshow.paper.experiments import COPIES, SEEDS
+
+    return Copies(folder_of(out, COPIES, setting, scale, ""), setting, scale, seeds or SEEDS)
+
+
+def _copies(
+    console: Console, setting: str, scale: str, seeds: tuple[int, ...] | None, out: Path, bench: Bench, clock: Clock
+) -> None:
+    from noshow.figure import keep_figure
+    from noshow.paper.copies import draw
+    from noshow.paper.experiments import COPIES
+
+    kept = _copies_in(out, setting, scale, seeds)
+    console.print(f"{COPIES} ({setting}): {len(kept.rehearsed)} of {kept.asked} there")
+    with told_when_stopped("stopped; what is rehearsed is kept, and the same command goes on from there"):
+        for one in kept.run_missing(bench, clock):
+            console.print(f"{one.preset}, seed {one.seed}: {one.shared} candidates are the same")
+    there = kept.rehearsed
+    if len(there) < kept.asked:
+        console.print(f"{COPIES} ({setting}): time is up; the same command goes on from here")
+        return
+    size = "" if scale == "paper" else f", {scale} scale"
+    file = kept.path / "figure.png"
+    keep_figure(file, draw(there, f"{COPIES} ({setting}{size})"), dpi=110)
+    console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
+
+
 def _claims(console: Console, seeds: tuple[int, ...] | None, out: Path) -> None:
     from noshow.files import write_whole
     from noshow.paper.claims_page import page
@@ -171,7 +211,7 @@ def _claims(console: Console, seeds: tuple[int, ...] | None, out: Path) -> None:
         setting: {name: results_of(experiment, setting) for name, experiment in EXPERIMENTS.items()}
         for setting in SETTINGS
     }
-    text = page(found)
+    text = page(found, {setting: _copies_in(out, setting, "paper", seeds) for setting in SETTINGS})
     file = out / "README.md"
     write_whole(file, lambda part: part.write_text(text, "utf-8"))
     console.print(f"claims: {file}", soft_wrap=True, highlight=False, markup=False)
@@ -179,7 +219,7 @@ def _claims(console: Console, seeds: tuple[int, ...] | None, out: Path) -> None:
 
 def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, seeds: tuple[int, ...] | None) -> None:
     from noshow.paper.costs import cost_here
-    from noshow.paper.experiments import EXPERIMENTS, PICTURES
+    from noshow.paper.experiments import COPIES, COPIES_SHOW, EXPERIMENTS, PICTURES
     from noshow.paper.results import Results
 
     table = Table("experiment", "what it shows", "setting", "cost here", "there", box=None)
@@ -195,6 +235,9 @@ def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, se
             table.add_row(
                 experiment.name, experiment.shows, setting, cost_here(list(specs.values())), f"{finished} of {runs}"
             )
+    for setting in settings:
+        kept = _copies_in(out, setting, scale, seeds)
+        table.add_row(COPIES, COPIES_SHOW, setting, cost_here(kept.as_runs()), f"{len(kept.rehearsed)} of {kept.asked}")
     for name, shows in PICTURES.items():
         table.add_row(name, shows, "", "seconds", "yes" if (out / f"{name}.png").exists() else "no")
     console.print(table)

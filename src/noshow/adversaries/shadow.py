@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import jax
@@ -76,16 +76,50 @@ def shadow(
         known = played.setdefault(federation, {})
         name = (model, tuple(np.asarray(jax.random.key_data(key)).ravel().tolist()))
         if name not in known:
-            copy = federation.resample(key)
-            by_fedavg = _changes(copy, model, fedavg, _gradient_norms, rounds, key)
-            by_cclip = _changes(copy, model, cclip, _reply_norms, rounds, key) if second else np.zeros(len(by_fedavg))
-            known[name] = jnp.asarray(_values(by_fedavg, by_cclip, first, second, order), jnp.float32)
+            seed = int(jax.random.bits(key, dtype=jnp.uint32))
+            seen = changes(federation.resample(key), model, fedavg, cclip if second else None, rounds, seed)
+            known[name] = jnp.asarray(_values(seen, first, second, order), jnp.float32)
         return known[name]
 
     def score(value: Memory, key: Key, scene: Scene) -> Array:
         return value[scene.ids]
 
     return Adversary(score, init, check, name="shadow")
+
+
+class Changes(NamedTuple):
+    """How much each client's gradient changes [M]: by FedAvg's sums of local gradients, and by cclip's momenta."""
+
+    by_fedavg: np.ndarray
+    by_cclip: np.ndarray
+
+
+def changes(
+    federation: Federation,
+    model: Model,
+    fedavg: Algorithm,
+    cclip: Algorithm | None,
+    pairs: Sequence[tuple[int, int]],
+    seed: int,
+) -> Changes:
+    """Play both with full participation, and see; without cclip, nobody changes by it."""
+    by_fedavg = _changes(federation, model, fedavg, _gradient_norms, pairs, seed)
+    if cclip is None:
+        return Changes(by_fedavg, np.zeros(len(by_fedavg)))
+    return Changes(by_fedavg, _changes(federation, model, cclip, _reply_norms, pairs, seed))
+
+
+def ranked(seen: Changes, first: int, second: int) -> np.ndarray:
+    """The candidates: the `first` whose change by FedAvg is largest, then the `second` others whose change by cclip is.
+
+    Example:
+        >>> import numpy as np
+        >>> ranked(Changes(np.array([3.0, 1.0, 2.0, 0.0]), np.array([9.0, 0.0, 1.0, 2.0])), 1, 2).tolist()
+        [0, 3, 2]
+    """
+    c1 = np.argsort(-seen.by_fedavg, kind="stable")[:first]
+    others = np.setdiff1d(np.arange(len(seen.by_fedavg)), c1)
+    return np.concatenate([c1, others[np.argsort(-seen.by_cclip[others], kind="stable")[:second]]])
 
 
 def _gradient_norms(work: Work) -> Array:
@@ -97,21 +131,16 @@ def _reply_norms(work: Work) -> Array:
 
 
 def _changes(
-    copy: Federation, model: Model, algorithm: Algorithm, norms: Any, pairs: Sequence[tuple[int, int]], key: Key
+    federation: Federation, model: Model, algorithm: Algorithm, norms: Any, pairs: Sequence[tuple[int, int]], seed: int
 ) -> np.ndarray:
     """Sum over the pairs of |norm in round T2 - norm in round T1|, for each client [M]."""
-    seed = int(jax.random.bits(key, dtype=jnp.uint32))
-    seen = rehearse(copy, model, algorithm, rounds=1 + max(max(pair) for pair in pairs), seed=seed, probe=norms)
+    seen = rehearse(federation, model, algorithm, rounds=1 + max(max(pair) for pair in pairs), seed=seed, probe=norms)
     return np.sum([np.abs(seen[second] - seen[first]) for first, second in pairs], axis=0)
 
 
-def _values(by_fedavg: np.ndarray, by_cclip: np.ndarray, first: int, second: int, order: str) -> np.ndarray:
+def _values(seen: Changes, first: int, second: int, order: str) -> np.ndarray:
     """A score a client: -inf if no candidate; equal in random order; else C1 above C2, larger change higher."""
-    clients = len(by_fedavg)
-    c1 = np.argsort(-by_fedavg, kind="stable")[:first]
-    others = np.setdiff1d(np.arange(clients), c1)
-    c2 = others[np.argsort(-by_cclip[others], kind="stable")[:second]]
-    ranked = np.concatenate([c1, c2])
-    values = np.full(clients, -np.inf)
-    values[ranked] = 0.0 if order == "random" else np.arange(len(ranked), 0, -1)
+    chosen = ranked(seen, first, second)
+    values = np.full(len(seen.by_fedavg), -np.inf)
+    values[chosen] = 0.0 if order == "random" else np.arange(len(chosen), 0, -1)
     return values

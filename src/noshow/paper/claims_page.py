@@ -9,8 +9,9 @@ from typing import Any
 from noshow.errors import require
 from noshow.paper import readings
 from noshow.paper.claims import CLAIMS
+from noshow.paper.copies import Copies
 from noshow.paper.differences import AUTHORS, DRAWN, differences, in_words
-from noshow.paper.experiments import EXPERIMENTS, SETTINGS
+from noshow.paper.experiments import COPIES, EXPERIMENTS, SETTINGS
 from noshow.paper.figures import Runs
 from noshow.paper.findings import CALLED, METRICS, Claim, Evidence, Finding, level_of
 from noshow.paper.results import Curves, Results
@@ -36,8 +37,8 @@ How things are measured:
 - *Better*: the gain is positive in every seed and its mean above its own spread; worse likewise; *not decidable* where
   neither is so. With three seeds, one of two equal algorithms would pass by chance about one time in ten, and the other
   as often: a single narrow comparison proves little. *By far*: better, by more than 3 times the larger spread.
-- An experiment of one seed (shakespeare-0.7) has no spread: its numbers stand without ±, and *better* is by more than
-  what counts as similar. What another seed would say is not known.
+- An experiment of one seed (shakespeare-0.7 and -random) has no spread: its numbers stand without ±, and *better* is by
+  more than what counts as similar. What another seed would say is not known.
 - *Similar*: levels differ by no more than the larger spread, or than 0.01 of accuracy or 5 % of the smaller loss.
 - *Roughness*: the standard deviation of the tail around its own straight line. *Smoother*: less rough in every seed.
   Where the median change between successive evaluations (after round 100, or a sixth of a short run) says otherwise,
@@ -51,18 +52,20 @@ samples, batches, silences and first models, not that of the partition.
 """
 
 
-def page(found: Found) -> str:
-    """The whole page.
+def page(found: Found, copied: Mapping[str, Copies]) -> str:
+    """The whole page, from the results and what was rehearsed on copies, by setting.
 
     An experiment counts as there when all algorithms of all its cells are finished.
     """
     seeds = next(iter(_results(found))).spec.seeds
     require(len(seeds) >= 2, "claims are read from the spread over seeds: give two seeds or more")
-    evidence = {setting: Evidence(setting, _complete(found[setting])) for setting in SETTINGS}
+    evidence = {
+        setting: Evidence(setting, _complete(found[setting]), copied[setting].rehearsed) for setting in SETTINGS
+    }
     parts = [
         OPENING.format(seeds=", ".join(map(str, seeds))),
         "## How the results were made\n",
-        *_provenance(found),
+        *_provenance(found, copied),
         "\n## Levels\n",
         *_levels(evidence),
         "\n## Claims\n",
@@ -87,7 +90,7 @@ def _complete(experiments: Mapping[str, Mapping[str, Results]]) -> dict[str, dic
     }
 
 
-def _provenance(found: Found) -> Iterator[str]:
+def _provenance(found: Found, copied: Mapping[str, Copies]) -> Iterator[str]:
     yield "| experiment | setting | there | command | commit | finished (UTC) | machine | seconds in all |"
     yield "|---" * 8 + "|"
     for name in EXPERIMENTS:
@@ -96,6 +99,10 @@ def _provenance(found: Found) -> Iterator[str]:
             facts = [fact for results in cells.values() for fact in _facts(results)]
             asked = sum(len(results.spec.labels) for results in cells.values())
             yield _row(name, setting, f"{len(facts)} of {asked}", *_how(name, setting, facts))
+    for setting in SETTINGS:
+        facts = copied[setting].facts()
+        there = f"{len(facts)} of {copied[setting].asked}"
+        yield _row(COPIES, setting, there, *_how(COPIES, setting, facts))
 
 
 def _facts(results: Results) -> list[dict[str, Any]]:

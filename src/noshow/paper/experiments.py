@@ -56,6 +56,7 @@ EXPERIMENTS = {
         _plain("cifar10-0.2", "Figures 7 and 8: the same with 20 %"),
         _plain("cifar10-long", "Figure 11a: the Byzantine-resilient rules for 4000 rounds"),
         _plain("shakespeare-0.7", "Figure 3: the next character, the largest replies silenced", seeds=(0,)),
+        _plain("shakespeare-random", "Held against Figure 3: as much silenced, but at random", seeds=(0,)),
         _plain("synthetic-0.9", "Figures 5 and 6: nine algorithms on Synthetic(1,1), epsilon = 0.9, and epsilon_t"),
         _plain("synthetic-0.7", "Figures 9 and 10: the same with epsilon = 0.7"),
         _plain("synthetic-long", "Figure 11b: the same for 4000 rounds"),
@@ -81,13 +82,27 @@ PICTURES = {
 """Figures of the data alone: nothing is run for them."""
 
 
+COPIES = "shadow-copies"
+COPIES_SHOW = "Section 7.1: whose gradients change most, on an independent copy of the data and on the data themselves"
+
+
+def names() -> list[str]:
+    """All that can be reproduced.
+
+    Example:
+        >>> "round-robin" in names(), "power-law" in names()
+        (True, True)
+    """
+    return [*EXPERIMENTS, COPIES, *PICTURES]
+
+
 def find(name: str) -> Experiment | str:
-    """The experiment of this name, or the name itself if it is a picture of data.
+    """The experiment of this name, or the name itself if it is a picture of data or the rehearsal on copies.
 
     Example:
         >>> find("round-robin").cells["K5-r4"][0]
         'sampled=5'
     """
-    known = [*EXPERIMENTS, *PICTURES]
+    known = names()
     require(name in known, f"there is no experiment {name!r}: {nearest(name, known)}")
     return EXPERIMENTS.get(name, name)

@@ -59,6 +59,7 @@ LAYOUTS: dict[str, Callable[[Mapping[str, Curves]], Layout]] = {
     "cifar10-0.2": _cifar10,
     "cifar10-long": lambda curves: [_two(*BYZANTINE)],
     "shakespeare-0.7": lambda curves: [_two("fedavg", "fedavg_variant", "mifa"), _two(*BYZANTINE)],
+    "shakespeare-random": lambda curves: [_two("fedavg", "fedavg_variant")],
     "synthetic-0.9": _synthetic,
     "synthetic-0.7": _synthetic,
     "synthetic-long": lambda curves: [_two(*curves)],

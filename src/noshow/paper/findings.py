@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from noshow.paper import readings
+from noshow.paper.copies import Rehearsed
 from noshow.paper.figures import Runs
 from noshow.paper.readings import ACCURACY, FAILS, HOLDS, LOSS, OPEN, Verdict
 from noshow.paper.results import Curves
@@ -19,10 +20,12 @@ ALL_LISTED = 6
 
 
 class Evidence(NamedTuple):
-    """The results of one setting: the curves of every experiment whose algorithms are all finished."""
+    """The results of one setting: the curves of every experiment whose algorithms are all finished, and what rehearsals
+    on copies of the data showed."""
 
     setting: str
     runs: Mapping[str, Runs]
+    rehearsed: Sequence[Rehearsed] = ()
 
     def curves(self, name: str) -> Mapping[str, Curves]:
         """The curves of an experiment without a grid."""
