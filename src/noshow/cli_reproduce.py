@@ -184,7 +184,7 @@ def _copies(
     console.print(f"{COPIES} ({setting}): {len(kept.rehearsed)} of {kept.asked} there")
     with told_when_stopped("stopped; what is rehearsed is kept, and the same command goes on from there"):
         for one in kept.run_missing(bench, clock):
-            console.print(f"{one.preset}, seed {one.seed}: {one.shared} candidates are the same")
+            console.print(f"{one.name}: {one.shared} candidates are the same")
     there = kept.rehearsed
     if len(there) < kept.asked:
         console.print(f"{COPIES} ({setting}): time is up; the same command goes on from here")

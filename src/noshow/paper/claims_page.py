@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from noshow.paper.differences import AUTHORS, DRAWN, differences, in_words
 from noshow.paper.experiments import COPIES, EXPERIMENTS, SETTINGS
 from noshow.paper.figures import Runs
 from noshow.paper.findings import CALLED, METRICS, Claim, Evidence, Finding, level_of
-from noshow.paper.results import Curves, Results
+from noshow.paper.results import Curves, Results, notes
 
 Found = Mapping[str, Mapping[str, Mapping[str, Results]]]
 """By setting and experiment, the results of each cell."""
@@ -106,10 +105,8 @@ def _provenance(found: Found, copied: Mapping[str, Copies]) -> Iterator[str]:
 
 
 def _facts(results: Results) -> list[dict[str, Any]]:
-    if not results.finished:
-        return []
-    about = json.loads((results.path / "about.json").read_text("utf-8"))
-    return [about[label] for label in results.finished]
+    known = notes(results.path)
+    return [known[label] for label in results.finished]
 
 
 def _how(name: str, setting: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:

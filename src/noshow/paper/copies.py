@@ -6,7 +6,6 @@ the same auxiliary runs are played on both, for the presets that it attacks.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,11 +21,11 @@ from noshow.adversaries.shadow import Changes, changes, ranked
 from noshow.clock import Clock
 from noshow.errors import NoshowError
 from noshow.files import write_whole
+from noshow.paper.results import note, notes
 from noshow.precision import products_in
 from noshow.randomness import Purpose, run_key
 from noshow.spec import Spec, validate
 from noshow.spec_file import load
-from noshow.store import about
 from noshow.workbench import Bench
 
 if TYPE_CHECKING:
@@ -44,6 +43,11 @@ class Rehearsed(NamedTuple):
     seed: int
     on_copy: Changes
     on_data: Changes
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"{self.preset}, seed {self.seed}"
 
     @property
     def shared(self) -> int:
@@ -96,8 +100,8 @@ class Copies:
 
     def facts(self) -> list[dict[str, Any]]:
         """When and where each that is there was played, and for how long."""
-        names = [f"{one.preset}, seed {one.seed}" for one in self.rehearsed]
-        return [json.loads((self.path / "about.json").read_text("utf-8"))[name] for name in names]
+        known = notes(self.path)
+        return [known[one.name] for one in self.rehearsed if one.name in known]
 
     def run_missing(self, bench: Bench, clock: Clock) -> Iterator[Rehearsed]:
         """Play what is missing, one after the other, until time is up."""
@@ -106,17 +110,15 @@ class Copies:
             if (preset, seed) not in there and not clock.up:
                 begun = time.perf_counter()
                 one = rehearsed(preset, self._specs[preset], seed, bench)
-                self._add(one, about() | {"seconds": round(time.perf_counter() - begun, 1)})
+                # The note first: what is in the table then always has its own.
+                note(self.path, one.name, time.perf_counter() - begun)
+                self._add(one)
                 yield one
 
-    def _add(self, one: Rehearsed, facts: dict[str, Any]) -> None:
-        file, notes = self.path / "changes.parquet", self.path / "about.json"
+    def _add(self, one: Rehearsed) -> None:
+        file = self.path / "changes.parquet"
         kept = [pq.read_table(file)] if file.is_file() else []
         table = pa.concat_tables([*kept, _table(one)])
-        known = json.loads(notes.read_text("utf-8")) if notes.is_file() else {}
-        known[f"{one.preset}, seed {one.seed}"] = facts
-        # The notes first: what is in the table then always has its own.
-        write_whole(notes, lambda part: part.write_text(json.dumps(known, indent=1) + "\n", "utf-8"))
         write_whole(file, lambda part: pq.write_table(table, part, compression="zstd"))
 
 

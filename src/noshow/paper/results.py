@@ -61,7 +61,7 @@ class Results:
     @property
     def finished(self) -> list[str]:
         """The algorithms whose results are here."""
-        done = self._about()
+        done = notes(self.path)
         return [label for label in self.spec.labels if label in done]
 
     def add(self, history: History) -> None:
@@ -69,9 +69,7 @@ class Results:
         write_whole(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
         _append(self.path / EVALUATIONS, history.algorithm, history.metrics)
         _append(self.path / ROUNDS, history.algorithm, _rounds_table(history))
-        facts = about() | {"seconds": round(history.seconds, 1)}
-        done = self._about() | {history.algorithm: facts}
-        write_whole(self.path / "about.json", lambda part: part.write_text(json.dumps(done, indent=1) + "\n", "utf-8"))
+        note(self.path, history.algorithm, history.seconds)
         self.checkpoints(history.algorithm).forget()
 
     def curves(self) -> dict[str, Curves]:
@@ -88,14 +86,22 @@ class Results:
         """Where an unfinished run is kept."""
         return Checkpoints(self.path / "unfinished" / f"{label}.npz")
 
-    def _about(self) -> dict[str, Any]:
-        file = self.path / "about.json"
-        if not file.is_file():
-            return {}
-        try:
-            return dict(json.loads(file.read_text("utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise NoshowError(f"{file} is damaged ({error}): restore it, or remove the folder and run again") from None
+
+def notes(folder: Path) -> dict[str, Any]:
+    """How each part of a folder's results was made, by its name."""
+    file = folder / "about.json"
+    if not file.is_file():
+        return {}
+    try:
+        return dict(json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise NoshowError(f"{file} is damaged ({error}): restore it, or remove the folder and run again") from None
+
+
+def note(folder: Path, part: str, seconds: float) -> None:
+    """Write down that a part was made here and now, and how long it took."""
+    known = notes(folder) | {part: about() | {"seconds": round(seconds, 1)}}
+    write_whole(folder / "about.json", lambda file: file.write_text(json.dumps(known, indent=1) + "\n", "utf-8"))
 
 
 def _read_spec(file: Path) -> Spec:
