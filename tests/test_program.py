@@ -31,7 +31,7 @@ def widths_of(monkeypatch: pytest.MonkeyPatch, federation: ns.Federation, advers
 
 @pytest.mark.parametrize(
     ("chance", "batches", "expected"),
-    [(0.1, "step", 5), (1.0, "step", 20), (0.1, "full", 20)],
+    [(0.1, "step", 2), (1.0, "step", 20), (0.1, "full", 20)],
 )
 def test_the_width_follows_who_answers(
     monkeypatch: pytest.MonkeyPatch, chance: float, batches: str, expected: int

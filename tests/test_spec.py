@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", preset_names())
 def test_presets_are_valid_and_survive_a_round_trip(name: str, tmp_path: Path) -> None:
     spec = load(name)
-    assert len(spec.algorithms) >= 4
+    assert len(spec.algorithms) >= 2
     again = tmp_path / "again.toml"
     again.write_text(spec.to_toml(), "utf-8")
     assert load(str(again)) == spec
