@@ -131,6 +131,7 @@ def test_the_numpy_app_takes_the_step_that_can_be_written_down(
     ]
 
 
+@pytest.mark.long
 def test_the_pytorch_app_learns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,6 +77,7 @@ def test_what_is_there_is_not_played_again(small: None, tmp_path: Path, monkeypa
         _ = kept.rehearsed
 
 
+@pytest.mark.long
 def test_the_command(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def command(*arguments: str) -> str:
         asked = ["reproduce", "shadow-copies", "--seeds", "0", "--out", str(tmp_path), *arguments]

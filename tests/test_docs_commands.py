@@ -107,7 +107,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = list(dict.fromkeys(command for page in PAGES for command in commands(page)))
 
 
-@pytest.mark.parametrize("on_images", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("on_images", [False, True])
 def test_commands_without_output_run(on_images: bool, desk: Path) -> None:
     """Page by page, as a reader would type them: some take up what others wrote."""
     for command in COMMANDS:

@@ -56,6 +56,7 @@ def test_epsilon_near_one_leaves_one() -> None:
     np.testing.assert_allclose(np.asarray(history.models[0]), [0.05, 0.0], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_sizes_of_all_magnitudes() -> None:
     large = np.ones((1_000_000, 2), np.float32)
     data = ns.Federation.from_clients(

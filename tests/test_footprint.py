@@ -139,6 +139,7 @@ def test_narrow_numbers_are_the_nearest_bfloat16() -> None:
     np.testing.assert_array_equal(widen(kept), values.astype("bfloat16").astype(np.float32))
 
 
+@pytest.mark.long
 def test_narrow_tables_of_many_blocks_are_aggregated_like_wide_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noshow.width.BLOCK", 50)
     points = jax.random.normal(jax.random.key(0), (33, 7))

@@ -91,6 +91,7 @@ print(json.dumps({"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is counted otherwise elsewhere")
+@pytest.mark.long
 def test_resident_memory_beyond_the_data_does_not_follow_the_clients() -> None:
     """A million clients of 50 numbers each: beside the data, a few numbers a client (its size, weight, place)."""
 

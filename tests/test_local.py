@@ -24,7 +24,13 @@ def objective(
 @pytest.mark.parametrize(
     ("tile", "length", "cache"),
     # 20 bytes an example: laid out in one part, and in parts of 64.
-    [(1, None, 2**20), (7, None, 2**20), (10**6, None, 2**20), (1, 10**4, 2**20), (1, 200, 20 * 64)],
+    [
+        pytest.param(1, None, 2**20, marks=pytest.mark.long),
+        (7, None, 2**20),
+        (10**6, None, 2**20),
+        (1, 10**4, 2**20),
+        (1, 200, 20 * 64),
+    ],
 )
 def test_full_batches_are_the_mean_over_the_clients_own_data(
     federation: ns.Federation,

@@ -63,6 +63,7 @@ class TestMeasured:
         last = np.concatenate([np.ravel(leaf) for leaf in (plain.models[1]["bias"], plain.models[1]["weights"])])
         np.testing.assert_array_equal(np.sort(measured.played["fedavg_variant"].visited[-1]), np.sort(last))
 
+    @pytest.mark.long
     def test_the_chosen_pair_gives_the_lowest_ceiling(self) -> None:
         spec = spec_of(algorithms=[{"name": "fedavg_variant", "rate": 0.002, "steps": 3}])
         measured = measure(spec, realise(spec), lambda label: None)

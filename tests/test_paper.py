@@ -19,7 +19,7 @@ from noshow import cli
 from noshow.clock import Clock
 from noshow.display import PlainLines
 from noshow.engine import Simulation
-from noshow.paper import costs, experiments, figures
+from noshow.paper import copies, costs, experiments, figures
 from noshow.paper.driver import run_missing
 from noshow.paper.experiments import EXPERIMENTS, Experiment, find
 from noshow.paper.results import Results
@@ -273,6 +273,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(TWO + "\n[settings.published]\nsteps = 1\n", "utf-8")
     tiny = Experiment("synthetic-long", "a small one", str(file), {"": ()})
     monkeypatch.setattr(experiments, "EXPERIMENTS", {"synthetic-long": tiny})
+    monkeypatch.setattr(copies, "PRESETS", ())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "150")
     out = tmp_path / "results"

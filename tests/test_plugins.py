@@ -22,6 +22,7 @@ TEMPLATE = Path(__file__).parent.parent / "examples" / "noshow-sleepy"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_template_package_is_installed_and_used(tmp_path: Path) -> None:
     site = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(TEMPLATE)]

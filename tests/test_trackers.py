@@ -71,6 +71,7 @@ def stored(folder: Path, label: str) -> ns.History:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["fedavg", "wild"])
+@pytest.mark.long
 def test_tensorboard_shows_what_the_store_holds(followed: Path, label: str) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
