@@ -15,6 +15,8 @@ from noshow.errors import NoshowError, require
 from noshow.interrupt import asked_to_stop, told_when_stopped
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from noshow.clock import Clock
     from noshow.paper.copies import Copies
     from noshow.paper.experiments import Experiment
@@ -131,7 +133,6 @@ def _experiment(
 def _draw(
     console: Console, experiment: Experiment, setting: str, scale: str, seeds: tuple[int, ...] | None, out: Path
 ) -> None:
-    from noshow.figure import keep_figure
     from noshow.paper.experiments import find
     from noshow.paper.figures import VARIANTS, draw
     from noshow.paper.results import Results
@@ -153,17 +154,21 @@ def _draw(
     title = f"{experiment.name} ({setting}{size}), {count} {'seed' if count == 1 else 'seeds'}"
     for end, figure in draw(experiment.name, runs, title, levels).items():
         file = folder_of(out, experiment.name, setting, scale, "") / f"figure{'-' if end else ''}{end}.png"
-        keep_figure(file, figure, dpi=110)
-        console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
+        _keep(console, file, figure)
+
+
+def _keep(console: Console, file: Path, figure: Figure) -> None:
+    from noshow.figure import keep_figure
+
+    keep_figure(file, figure, dpi=110)
+    console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _picture(console: Console, name: str, out: Path) -> None:
-    from noshow.figure import keep_figure
     from noshow.paper.pictures import PICTURES
 
     file = out / f"{name}.png"
-    keep_figure(file, PICTURES[name](), dpi=110)
-    console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
+    _keep(console, file, PICTURES[name]())
 
 
 def _copies_in(out: Path, setting: str, scale: str, seeds: tuple[int, ...] | None) -> Copies:
@@ -176,7 +181,6 @@ def _copies_in(out: Path, setting: str, scale: str, seeds: tuple[int, ...] | Non
 def _copies(
     console: Console, setting: str, scale: str, seeds: tuple[int, ...] | None, out: Path, bench: Bench, clock: Clock
 ) -> None:
-    from noshow.figure import keep_figure
     from noshow.paper.copies import draw
     from noshow.paper.experiments import COPIES
 
@@ -191,8 +195,7 @@ def _copies(
         return
     size = "" if scale == "paper" else f", {scale} scale"
     file = kept.path / "figure.png"
-    keep_figure(file, draw(there, f"{COPIES} ({setting}{size})"), dpi=110)
-    console.print(f"figure: {file}", soft_wrap=True, highlight=False, markup=False)
+    _keep(console, file, draw(there, f"{COPIES} ({setting}{size})"))
 
 
 def _claims(console: Console, seeds: tuple[int, ...] | None, out: Path) -> None:

@@ -76,8 +76,7 @@ def shadow(
         known = played.setdefault(federation, {})
         name = (model, tuple(np.asarray(jax.random.key_data(key)).ravel().tolist()))
         if name not in known:
-            seed = int(jax.random.bits(key, dtype=jnp.uint32))
-            seen = changes(federation.resample(key), model, fedavg, cclip if second else None, rounds, seed)
+            seen = foreseen(federation, model, fedavg, cclip if second else None, rounds, key)
             known[name] = jnp.asarray(_values(seen, first, second, order), jnp.float32)
         return known[name]
 
@@ -107,6 +106,19 @@ def changes(
     if cclip is None:
         return Changes(by_fedavg, np.zeros(len(by_fedavg)))
     return Changes(by_fedavg, _changes(federation, model, cclip, _reply_norms, pairs, seed))
+
+
+def foreseen(
+    federation: Federation,
+    model: Model,
+    fedavg: Algorithm,
+    cclip: Algorithm | None,
+    pairs: Sequence[tuple[int, int]],
+    key: Key,
+) -> Changes:
+    """The changes on an independent copy of the data: what the adversary goes by, with its own key."""
+    seed = int(jax.random.bits(key, dtype=jnp.uint32))
+    return changes(federation.resample(key), model, fedavg, cclip, pairs, seed)
 
 
 def ranked(seen: Changes, first: int, second: int) -> np.ndarray:

@@ -11,13 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noshow.adversaries.shadow import Changes, changes, ranked
+from noshow.adversaries.shadow import Changes, changes, foreseen, ranked
 from noshow.clock import Clock
 from noshow.errors import NoshowError
 from noshow.files import write_whole
@@ -128,10 +126,8 @@ def rehearsed(preset: str, spec: Spec, seed: int, bench: Bench) -> Rehearsed:
     federation, model, _, algorithms = bench.realise(spec)
     fedavg, cclip = (algorithms[spec.labels.index(label)] for label in ("fedavg", "cclip"))
     pairs = [(first, second) for first, second in spec.adversary["pairs"]]
-    key = run_key(seed, Purpose.PREPARE)
-    own = int(jax.random.bits(key, dtype=jnp.uint32))
     with products_in(spec.precision):
-        on_copy = changes(federation.resample(key), model, fedavg, cclip, pairs, own)
+        on_copy = foreseen(federation, model, fedavg, cclip, pairs, run_key(seed, Purpose.PREPARE))
         return Rehearsed(preset, seed, on_copy, changes(federation, model, fedavg, cclip, pairs, seed))
 
 
