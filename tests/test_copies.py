@@ -66,10 +66,11 @@ def test_what_is_there_is_not_played_again(small: None, tmp_path: Path, monkeypa
     assert list(kept.run_missing(Bench(), Clock(0.0))) == []
     first = next(kept.run_missing(Bench(), Clock(None)))
     assert [one.seed for one in kept.rehearsed] == [0]
+    assert kept.complete == []
     (second,) = Copies(tmp_path / "written", "written", "paper", [0, 1]).run_missing(Bench(), Clock(None))
     assert second.seed == 1
     assert list(kept.run_missing(Bench(), Clock(None))) == []
-    again, _ = kept.rehearsed
+    again, _ = kept.complete
     np.testing.assert_array_equal(again.on_data.by_fedavg, first.on_data.by_fedavg.astype(np.float32))
     assert all(fact["seconds"] >= 0 and fact["devices"] for fact in kept.facts())
     (tmp_path / "written" / "changes.parquet").write_bytes(b"torn")

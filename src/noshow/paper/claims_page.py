@@ -54,13 +54,11 @@ samples, batches, silences and first models, not that of the partition.
 def page(found: Found, copied: Mapping[str, Copies]) -> str:
     """The whole page, from the results and what was rehearsed on copies, by setting.
 
-    An experiment counts as there when all algorithms of all its cells are finished.
+    An experiment counts as there when all algorithms of all its cells are finished, and rehearsals when all seeds are.
     """
     seeds = next(iter(_results(found))).spec.seeds
     require(len(seeds) >= 2, "claims are read from the spread over seeds: give two seeds or more")
-    evidence = {
-        setting: Evidence(setting, _complete(found[setting]), copied[setting].rehearsed) for setting in SETTINGS
-    }
+    evidence = {setting: Evidence(setting, _complete(found[setting]), copied[setting].complete) for setting in SETTINGS}
     parts = [
         OPENING.format(seeds=", ".join(map(str, seeds))),
         "## How the results were made\n",

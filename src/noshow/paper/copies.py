@@ -75,6 +75,12 @@ class Copies:
             raise NoshowError(f"{file} is damaged ({error}): remove it and run again") from None
 
     @property
+    def complete(self) -> list[Rehearsed]:
+        """All that was asked for; nothing while some of it is missing."""
+        there = self.rehearsed
+        return there if len(there) == self.asked else []
+
+    @property
     def asked(self) -> int:
         """How many rehearsals there are in all."""
         return len(self._asked)
