@@ -11,6 +11,7 @@ import pytest
 
 import noshow as ns
 from noshow import budget
+from noshow.randomness import Purpose, run_key
 from noshow.rehearsal import rehearse
 
 V = ns.adversaries
@@ -187,6 +188,29 @@ class TestShadow:
         for copy in played_on:
             assert copy.held.tolist() == federation.held.tolist()
             assert not np.array_equal(copy.data[0], federation.data[0])
+
+    def test_a_rehearsal_that_overflows_is_played_from_another_first_model(self) -> None:
+        """A third of the first models overflow; from the others clients with full batches change as they always do."""
+
+        def strays(key: ns.Key) -> ns.Array:
+            return jax.random.bernoulli(key, 0.3)
+
+        calm, federation, pairs = ns.models.logistic(), self.federation(), [(0, 1)]
+        straying = calm._replace(
+            init=lambda key: jax.tree.map(lambda w: jnp.where(strays(key), jnp.nan, w), calm.init(key))
+        )
+        seed = next(seed for seed in range(20) if strays(run_key(seed, Purpose.MODEL)))
+        expected = shadow_module.changes(federation, calm, self.fedavg, None, pairs, seed)
+        found = shadow_module.changes(federation, straying, self.fedavg, None, pairs, seed)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+    def test_a_rehearsal_that_always_overflows_is_told(self) -> None:
+        lost = ns.models.logistic()._replace(
+            init=lambda key: {"bias": jnp.full(10, jnp.inf), "weights": jnp.zeros((10, 60))}
+        )
+        adversary = V.shadow(self.fedavg, self.cclip, pairs=[(0, 1)], candidates=(2, 1))
+        with pytest.raises(ns.NoshowError, match=r"auxiliary run of fedavg .* overflows from each of 5 first models"):
+            adversary.init(KEY, self.federation(), lost)
 
     def test_only_candidates_are_silenced_and_the_law_is_kept(self) -> None:
         model, federation = ns.models.logistic(), self.federation()

@@ -100,6 +100,7 @@ def _provenance(found: Found, copied: Mapping[str, Copies]) -> Iterator[str]:
         facts = copied[setting].facts()
         there = f"{len(facts)} of {copied[setting].asked}"
         yield _row(COPIES, setting, there, *_how(COPIES, setting, facts))
+    yield "\nSeconds are those that passed. From 2026-11-16 on two commands shared the GPU: alone, each takes less."
 
 
 def _facts(results: Results) -> list[dict[str, Any]]:
