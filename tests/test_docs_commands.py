@@ -99,7 +99,7 @@ def commands(page: Path) -> list[str]:
     """Its commands of noshow in blocks that show no output, but for those that are run elsewhere."""
     quiet = [steps(block) for block in blocks(page) if block.language == "console"]
     shown = [step.command for block in quiet if not any(step.shown for step in block) for step in block]
-    ours = [" ".join(shlex.split(command, comments=True)) for command in shown if command.startswith("noshow ")]
+    ours = [shlex.join(shlex.split(command, comments=True)) for command in shown if command.startswith("noshow ")]
     return [command for command in ours if not any(part in command for part in ELSEWHERE)]
 
 
