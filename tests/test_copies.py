@@ -73,6 +73,9 @@ def test_what_is_there_is_not_played_again(small: None, tmp_path: Path, monkeypa
     again, _ = kept.complete
     np.testing.assert_array_equal(again.on_data.by_fedavg, first.on_data.by_fedavg.astype(np.float32))
     assert all(fact["seconds"] >= 0 and fact["devices"] for fact in kept.facts())
+    monkeypatch.setattr(copies, "load", lambda preset, _, setting, scale: load(preset, [*SMALL, "steps=3"]))
+    with pytest.raises(ns.NoshowError, match=r"written holds another run \(algorithms differ\): choose another --out"):
+        Copies(tmp_path / "written", "written", "paper", [0, 1])
     (tmp_path / "written" / "changes.parquet").write_bytes(b"torn")
     with pytest.raises(ns.NoshowError, match=r"changes\.parquet is damaged .*: remove it and run again"):
         _ = kept.rehearsed

@@ -19,7 +19,7 @@ from noshow.adversaries.shadow import Changes, changes, foreseen, ranked
 from noshow.clock import Clock
 from noshow.errors import NoshowError
 from noshow.files import write_whole
-from noshow.paper.results import note, notes
+from noshow.paper.results import keep_spec, note, notes, require_same
 from noshow.precision import products_in
 from noshow.randomness import Purpose, run_key
 from noshow.spec import Spec, validate
@@ -55,12 +55,15 @@ class Rehearsed(NamedTuple):
 
 
 class Copies:
-    """What was rehearsed in one setting and scale, in one folder: `changes.parquet`, and how it was made."""
+    """What was rehearsed in one setting and scale, in one folder: `changes.parquet`, the presets' resolved specs, and
+    how it was made."""
 
     def __init__(self, path: Path, setting: str, scale: str, seeds: Sequence[int]) -> None:
         self.path = path
         self._specs = {preset: load(preset, [], setting, scale) for preset in PRESETS}
         self._asked = [(preset, seed) for preset in PRESETS for seed in seeds]
+        for preset, spec in self._specs.items():
+            require_same(self._spec_file(preset), spec)
 
     @property
     def rehearsed(self) -> list[Rehearsed]:
@@ -114,10 +117,14 @@ class Copies:
             if (preset, seed) not in there and not clock.up:
                 begun = time.perf_counter()
                 one = rehearsed(preset, self._specs[preset], seed, bench)
-                # The note first: what is in the table then always has its own.
+                # Spec and note first: what is in the table then always has its own.
+                keep_spec(self._spec_file(preset), self._specs[preset])
                 note(self.path, one.name, time.perf_counter() - begun)
                 self._add(one)
                 yield one
+
+    def _spec_file(self, preset: str) -> Path:
+        return self.path / f"{preset}.toml"
 
     def _add(self, one: Rehearsed) -> None:
         file = self.path / "changes.parquet"

@@ -50,13 +50,7 @@ class Results:
     def __init__(self, path: Path, spec: Spec) -> None:
         self.path = path
         self.spec = spec
-        file = path / "spec.toml"
-        if file.exists():
-            there = _read_spec(file)
-            different = [
-                key for key in Spec.model_fields if key != "description" and getattr(there, key) != getattr(spec, key)
-            ]
-            require(not different, f"{path} holds another run ({', '.join(different)} differ): choose another --out")
+        require_same(path / "spec.toml", spec)
 
     @property
     def finished(self) -> list[str]:
@@ -66,7 +60,7 @@ class Results:
 
     def add(self, history: History) -> None:
         """Keep an algorithm's curves, and forget what was put aside of it."""
-        write_whole(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
+        keep_spec(self.path / "spec.toml", self.spec)
         _append(self.path / EVALUATIONS, history.algorithm, history.metrics)
         _append(self.path / ROUNDS, history.algorithm, _rounds_table(history))
         note(self.path, history.algorithm, history.seconds)
@@ -85,6 +79,21 @@ class Results:
     def checkpoints(self, label: str) -> Checkpoints:
         """Where an unfinished run is kept."""
         return Checkpoints(self.path / "unfinished" / f"{label}.npz")
+
+
+def require_same(file: Path, spec: Spec) -> None:
+    """Raise if the results beside this file are another spec's."""
+    if file.exists():
+        there = _read_spec(file)
+        different = [
+            key for key in Spec.model_fields if key != "description" and getattr(there, key) != getattr(spec, key)
+        ]
+        require(not different, f"{file.parent} holds another run ({', '.join(different)} differ): choose another --out")
+
+
+def keep_spec(file: Path, spec: Spec) -> None:
+    """Write down which spec the results beside this file are of."""
+    write_whole(file, lambda part: part.write_text(spec.to_toml(), "utf-8"))
 
 
 def notes(folder: Path) -> dict[str, Any]:
