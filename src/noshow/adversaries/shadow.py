@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -153,8 +153,8 @@ def _changes(
 ) -> np.ndarray:
     """Sum over the pairs of |norm in round T2 - norm in round T1|, for each client [M]."""
     rounds = 1 + max(max(pair) for pair in pairs)
-    for first_seed in (seed, *_others(seed)):
-        seen = rehearse(federation, model, algorithm, rounds=rounds, seed=first_seed, probe=norms)
+    for own in _seeds(seed):
+        seen = rehearse(federation, model, algorithm, rounds=rounds, seed=own, probe=norms)
         change = np.sum([np.abs(seen[second] - seen[first]) for first, second in pairs], axis=0)
         if np.isfinite(change).all():
             return change
@@ -164,8 +164,9 @@ def _changes(
     )
 
 
-def _others(seed: int) -> list[int]:
-    return jax.random.bits(run_key(seed, Purpose.PREPARE), (ATTEMPTS - 1,), jnp.uint32).tolist()
+def _seeds(seed: int) -> Iterator[int]:
+    yield seed
+    yield from jax.random.bits(run_key(seed, Purpose.PREPARE), (ATTEMPTS - 1,), jnp.uint32).tolist()
 
 
 def _values(seen: Changes, first: int, second: int, order: str) -> np.ndarray:
