@@ -100,7 +100,7 @@ def _provenance(found: Found, copied: Mapping[str, Copies]) -> Iterator[str]:
         facts = copied[setting].facts()
         there = f"{len(facts)} of {copied[setting].asked}"
         yield _row(COPIES, setting, there, *_how(COPIES, setting, facts))
-    yield "\nSeconds are those that passed; at commit 296e540 two commands shared the GPU, and alone each takes less."
+    yield "\nSeconds are those that passed; at commits 296e540 and 3ef91fd two commands shared the GPU and took longer."
     yield "docs/differences.md tells of the candidates of seed 0 under the shadow adversary on CIFAR-10 (`written`)."
 
 
