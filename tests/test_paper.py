@@ -238,6 +238,7 @@ def test_the_long_figures() -> None:
     (figure,) = figures.draw("cifar10-long", {"": curves_of(*figures.BYZANTINE)}, "cifar10-long", levels).values()
     line = figure.axes[0].get_lines()[-1]
     assert line.get_ydata()[0] == pytest.approx(levels["fedavg_variant"].scores.train_loss[:, 4].mean())
+    assert line.get_label() == "fedavg_variant"
 
 
 def test_the_grid_and_the_probabilities() -> None:

@@ -148,7 +148,8 @@ def _draw(
         other = find(beside)
         assert not isinstance(other, str)
         there = curves_of(other, "").curves()
-        levels = {label: there[label] for label in VARIANTS if label in there}
+        where = "its level" if other is experiment else f"its level in {beside}"
+        levels = {f"{label}, {where}": there[label] for label in VARIANTS if label in there}
     count = len(seeds or experiment.seeds)
     size = "" if scale == "paper" else f", {scale} scale"
     title = f"{experiment.name} ({setting}{size}), {count} {'seed' if count == 1 else 'seeds'}"

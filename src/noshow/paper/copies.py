@@ -27,6 +27,7 @@ from noshow.spec_file import load
 from noshow.workbench import Bench
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PRESETS = ("synthetic-0.9", "cifar10-0.8")
@@ -183,8 +184,20 @@ def draw(all_: Sequence[Rehearsed], title: str) -> Figure:
             axes.plot([low, high], [low, high], color="#888888", linewidth=0.8)
             axes.set(xlabel="change on the copy", ylabel="change on the data")
             axes.set_title(f"{preset}, {label}", loc="left")
+            _few_numbers(axes)
             axes.grid(alpha=0.25, linewidth=0.6)
             axes.spines[["top", "right"]].set_visible(False)
     panels[0][0].legend(frameon=False)
     figure.suptitle(title, x=0.01, ha="left")
     return figure
+
+
+def _few_numbers(axes: Axes) -> None:
+    """Powers of ten on both axes, and 2 and 5 between them where there are few: left alone, the labels run together."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        axis.set_major_formatter(plain)
+        axis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axis.set_minor_formatter(plain if high < 50 * low else NullFormatter())

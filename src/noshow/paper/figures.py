@@ -25,7 +25,7 @@ BYZANTINE = ("gm", "cclip", "bucketing_gm", "bucketing_cclip")
 Runs = Mapping[str, Mapping[str, Curves]]
 """The curves of each cell of an experiment, by label; a plain experiment has the one cell `""`."""
 Levels = Mapping[str, Curves]
-"""Curves of another experiment, whose last quarter is drawn as a line."""
+"""Curves of this or another experiment whose last quarter is drawn as a line, by what the line is called."""
 
 
 def draw(name: str, runs: Runs, title: str, levels: Levels | None = None) -> dict[str, Figure]:
@@ -132,11 +132,11 @@ def _lines(axes: Axes, curves: Sequence[Curves], what: str) -> None:
 
 
 def _level_lines(axes: Axes, levels: Levels, what: str) -> None:
-    styles = styles_for(list(levels))
-    for label, curve in levels.items():
+    styles = styles_for([curve.label for curve in levels.values()])
+    for called, curve in levels.items():
         # Curves are whole, dashed or dotted.
         height = float(level(curve, what).mean())
-        axes.axhline(height, color=styles[label][0], linestyle="-.", linewidth=1, label=f"{label}, its level")
+        axes.axhline(height, color=styles[curve.label][0], linestyle="-.", linewidth=1, label=called)
 
 
 def _silence(axes: Axes, curves: Sequence[Curves]) -> None:
@@ -155,7 +155,7 @@ def _silence(axes: Axes, curves: Sequence[Curves]) -> None:
 def _zoom(axes: Axes, curves: Mapping[str, Curves]) -> None:
     """The last quarter of originals and variants, one box a type."""
     for place, pair in enumerate((("fedavg", "fedavg_variant"), ("fedprox", "fedprox_variant"))):
-        box = axes.inset_axes((0.36 + 0.32 * place, 0.5, 0.28, 0.4))
+        box = axes.inset_axes((0.34 + 0.37 * place, 0.5, 0.27, 0.4))
         _lines(box, [curves[label] for label in pair if label in curves], LOSS)
         last = max(curve.evaluated[-1] for curve in curves.values())
         box.set_xlim(0.75 * last, last)
