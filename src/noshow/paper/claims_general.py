@@ -26,6 +26,8 @@ from noshow.paper.readings import FAILS, HOLDS, LOSS, OPEN
 from noshow.paper.results import Curves
 
 SHADOW = ("cifar10-0.8", "cifar10-0.2", "cifar10-long", "synthetic-0.9", "synthetic-0.7", "synthetic-long")
+CLASSES = {"shakespeare-0.7": 80}
+"""What a model chooses from; elsewhere ten classes."""
 FOUR = ("cifar10-0.8", "cifar10-0.2", "synthetic-0.9", "synthetic-0.7")
 
 
@@ -35,8 +37,10 @@ def _learns(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
 
 def _falls(name: str, curve: Curves) -> Finding:
     first, last = curve.scores.train_loss[:, 0], readings.level(curve, LOSS)
-    words = f"{name}, {curve.label}: loss from {first.mean():.3f} to {with_spread(last)}"
-    return Finding(HOLDS if bool((last < first).all()) else FAILS, words)
+    blind = np.log(CLASSES.get(name, 10))
+    lowest = float(np.mean(curve.scores.train_loss, axis=0).min())
+    words = f"{name}, {curve.label}: loss from {first.mean():.3f} to {with_spread(last)}, lowest {lowest:.3f}"
+    return Finding(readings.lower(last, np.minimum(first, blind)), words)
 
 
 def _unstable(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
@@ -49,7 +53,12 @@ def _unstable(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
     varies = "in every round" if factor.std() == 0 else f"± {factor.std():.1f} over rounds"
     accuracy, loss = each(smoother, curves, [("fedavg_variant", "fedavg")])
     told = f"{name}, where 1 / (sum of w) is {factor.mean():.1f} {varies} and the variant's beta 10: {accuracy.words}"
-    return [Finding(accuracy.verdict, told), Finding(loss.verdict, f"{name}: {loss.words}")]
+    words = (told, f"{name}: {loss.words}")
+    # A normaliser that is the same in every round is large, but cannot be what makes training unstable.
+    return [
+        Finding(OPEN if factor.std() == 0 else one.verdict, said)
+        for one, said in zip((accuracy, loss), words, strict=True)
+    ]
 
 
 def _paired(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
@@ -98,7 +107,7 @@ GENERAL = (
     Claim(
         "1",
         "The experiments bear out the theory: the variants train without knowing epsilon (read as: with beta = M/K and "
-        "nothing else set, every run ends below its first loss).",
+        "nothing else set, every run ends below its first loss and a blind guess's, ln 10, for Shakespeare ln 80).",
         "Introduction; Section 7",
         (),
         lambda evidence: so_far(evidence, EVERYWHERE, _learns),

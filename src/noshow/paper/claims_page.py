@@ -23,9 +23,9 @@ OPENING = """# Results
 What the paper's experiments give here, and every claim that the paper makes about them with what became of it.
 `noshow reproduce NAME` runs an experiment and draws its figures; `noshow reproduce --claims` writes this page from the
 results beside it: its measurements and verdicts are computed; the claims (in our words), the yardsticks below and the
-authors' values are ours to choose or read off, and the yardsticks of claims 15, 26b, 27, 37 and 44 and that of one seed
-were settled after first results had been seen. `written` is the paper's text; `published` gives the authors' curves
-(docs/differences.md).
+authors' values are ours to choose or read off, and the yardsticks of claims 1, 2, 15, 16, 19, 20, 26b, 27, 37 and 44
+and that of one seed were settled or mended after first results had been seen. `written` is the paper's text;
+`published` makes the choices of the authors' program where these are settings (docs/differences.md).
 
 How things are measured:
 

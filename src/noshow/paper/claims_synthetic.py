@@ -219,7 +219,8 @@ SYNTHETIC_APPENDIX = (
     ),
     Claim(
         "38",
-        "In all experiments the variants run smoothly and are as good as every baseline or better.",
+        "In all experiments the variants run smoothly (read as: smoother than every baseline) and are as good as every "
+        "baseline or better.",
         APPENDIX,
         (),
         _everywhere,

@@ -32,8 +32,9 @@ def differences(evidence: Mapping[str, Evidence]) -> list[str]:
     where: dict[str, list[str]] = {}
     for setting in SETTINGS:
         for name, runs in evidence[setting].runs.items():
-            for line in _of(name, setting, runs[""]) if "" in runs else ():
-                where.setdefault(line, []).append(f"{name} ({setting})")
+            for cell, curves in runs.items():
+                for line in _stuck(curves) if cell else _of(name, setting, curves):
+                    where.setdefault(line, []).append(f"{f'{name} {cell}'.strip()} ({setting})")
     return [f"- {', '.join(titles)}: {line}" for line, titles in where.items()] or ["Nothing yet."]
 
 
@@ -56,13 +57,7 @@ def _of(name: str, setting: str, curves: Mapping[str, Curves]) -> Iterator[str]:
             f"MIFA has the best accuracy, {level_of(curves['mifa'], ACCURACY)}, better than every other "
             "algorithm. Its memory starts from zero here, and from random weights in the authors' program."
         )
-    for curve in curves.values():
-        if flat := int(readings.stuck(curve).sum()):
-            levels = "/".join(f"{level:.3f}" for level in readings.level(curve, ACCURACY))
-            yield (
-                f"{curve.label}'s accuracy is one and the same number throughout the tail in {flat} of "
-                f"{len(curve.seeds)} seeds (levels {levels})."
-            )
+    yield from _stuck(curves)
     if name in EPSILON:
         held = datasets.synthetic(1, 1).held
         large = held[held > limit(EPSILON[name], 10, held)]
@@ -82,6 +77,16 @@ def _of(name: str, setting: str, curves: Mapping[str, Curves]) -> Iterator[str]:
             "cclip and bucketing_cclip end alike to three digits: where no momentum is longer than tau = 100, nothing "
             "is clipped and both are the weighted mean."
         )
+
+
+def _stuck(curves: Mapping[str, Curves]) -> Iterator[str]:
+    for curve in curves.values():
+        if flat := int(readings.stuck(curve).sum()):
+            levels = "/".join(f"{level:.3f}" for level in readings.level(curve, ACCURACY))
+            yield (
+                f"{curve.label}'s accuracy is one and the same number throughout the tail in {flat} of "
+                f"{len(curve.seeds)} seeds (levels {levels})."
+            )
 
 
 def _against_authors(curves: Mapping[str, Curves]) -> Iterator[str]:

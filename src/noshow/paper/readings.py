@@ -187,6 +187,20 @@ def lower(mine: np.ndarray, theirs: np.ndarray, times: float = 1.0) -> Verdict:
     return FAILS if (times * mine >= theirs).all() else OPEN
 
 
+def later(mine: np.ndarray, theirs: np.ndarray, apart: float) -> Verdict:
+    """Whether mine need more rounds than theirs in every seed, by more than evaluations are `apart`.
+
+    Example:
+        >>> later(np.array([90.0]), np.array([60.0]), apart=15), later(np.array([75.0]), np.array([60.0]), apart=15)
+        ('holds', 'not decidable')
+        >>> later(np.array([60.0, 30.0]), np.array([np.inf, 60.0]), apart=15)
+        'does not hold'
+    """
+    if (mine > theirs + apart).all():
+        return HOLDS
+    return FAILS if (theirs > mine + apart).all() else OPEN
+
+
 def drift(curve: Curves, what: str) -> np.ndarray:
     """By how much the tail's straight line falls or rises over the tail [seeds].
 
