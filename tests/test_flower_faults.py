@@ -381,3 +381,23 @@ def test_mods_say_what_they_miss() -> None:
         unreliable(crash=0.9, corrupt=0.6)
     with pytest.raises(ns.NoshowError, match="seconds is nan: give 0 or more"):
         unreliable(seconds=float("nan"))
+
+
+@pytest.mark.parametrize(("size", "expected"), [(100, 0.5), (2_000_000_000, 0.5)])
+def test_who_is_at_no_node_uses_up_the_law_first(size: int, expected: float, tmp_path: Path) -> None:
+    """Three of six were never seen: with epsilon = 0.5 nobody else may be silenced, whatever n_i is."""
+    roster = Roster(tmp_path / "f.sqlite")
+    for client in range(6):
+        roster.enrol(f"site-{client}", size)
+    nodes = Nodes(3, lambda client, t: np.ones(1) * (client + 1), [size] * 3)
+    own = Strategy(
+        server=ns.servers.average(),
+        roster=roster,
+        sampled=6,
+        timeout=0.3,
+        evaluate_every=0,
+        trace=tmp_path / "t.parquet",
+    )
+    rehearsed = rehearse(own, ns.adversaries.largest_reply(), epsilon=0.5, roster=roster)
+    rehearsed.start(nodes, ArrayRecord({"w": Array(np.zeros(1, np.float32))}), 1)
+    assert trace.summarise(trace.read(tmp_path / "t.parquet")).largest_epsilon_t == expected

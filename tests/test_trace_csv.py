@@ -109,6 +109,7 @@ def test_calls(tmp_path: Path) -> None:
         ("round,client,status\n1,a,silent\n1,a,silent\n", "has client 'a' twice in round 1"),
         ("round,client,status,n\n1,a,silent,0\n", "with n = 0: give 1 example or more"),
         ("round,client,status,n\n1,a,silent,few\n", "n is 'few': give a whole number, 1 or more"),
+        ("round,client,status\n1,,answered\n1,b,silent\n", "has a client without a name: give each its own"),
         ('round,client,status\n1,"a,silent\n', "given.csv cannot be read: unexpected end of data"),
     ],
 )

@@ -48,6 +48,14 @@ def test_clients_that_were_never_called_are_counted_and_nothing_else_changes() -
     assert known == summarise(LIVE)._replace(clients=4)
 
 
+def test_a_round_of_fewer_calls_has_its_own_share() -> None:
+    """Two of four have left: one silent of the two that are called is a half."""
+    rows = [Entry(1, name, "answered", "", 10, NOW) for name in "abcd"]
+    rows += [Entry(2, "a", "answered", "", 10, NOW), Entry(2, "b", "silent", "error", 10, NOW)]
+    found = summarise(Trace.of(rows, sampled=4))
+    assert (found.mean_epsilon_t, found.largest_epsilon_t, found.largest_in) == (0.25, 0.5, 2)
+
+
 def test_ten_of_many_clients_are_named() -> None:
     rows = [entry(t, f"site-{k}", "timeout" if t < k else None, 1) for t in range(15) for k in range(15)]
     found = summarise(Trace.of(rows))

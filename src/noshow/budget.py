@@ -60,12 +60,14 @@ def silence(key: Key, scores: Array, sizes: Array, limit: int | None) -> Array:
         drop = wanted[client] & (sizes[client] <= room) & (answering > 1)
         return (room - jnp.where(drop, sizes[client], 0), answering - drop), drop
 
-    start = jnp.asarray(limit, jnp.int32), jnp.asarray(scores.shape[0], jnp.int32)
+    # More than an int32 holds would overflow: rounded down, the law is kept.
+    most = min(limit, 2**31 - 1) if isinstance(limit, int) else limit
+    start = jnp.asarray(most, jnp.int32), jnp.asarray(scores.shape[0], jnp.int32)
     _, dropped = lax.scan(decide, start, order)
     return jnp.zeros(scores.shape, bool).at[order].set(dropped)
 
 
-def used_fraction(silenced_examples: np.ndarray, sampled: int, sizes: np.ndarray) -> np.ndarray:
+def used_fraction(silenced_examples: np.ndarray, sampled: int | np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """epsilon_t = (silenced examples) / (K N / M), the share of the law's measure that was used.
 
     Example:

@@ -68,8 +68,8 @@ def plot(
     from noshow import trace
     from noshow.files import write_whole
 
-    place = out or file.with_suffix(".png")
     figure = trace.picture(trace.read(file), file.name)
+    place = out or file.with_suffix(".png")
     write_whole(place, lambda part: figure.savefig(part, dpi=150, format="png"))
     _say(f"picture: {place}")
 

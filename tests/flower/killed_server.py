@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
         server=ns.servers.remember(ns.aggregators.bucketed(2, ns.aggregators.geometric_median())),
         roster=enrolled(folder / "federation.sqlite", federation),
         sampled=4,
-        timeout=5.0,
+        timeout=0.5,
         rate=ns.rates.inverse_sqrt(0.1),
         evaluate_every=5,
         trace=folder / "trace.parquet",

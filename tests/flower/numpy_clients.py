@@ -12,6 +12,7 @@ from plain_logistic import descend, gradient, loss
 
 import noshow as ns
 from noshow.flower import Roster
+from noshow.flower.layout import decoded
 
 FIRST_NODE = 2**63 + 5  # node ids are unsigned 64-bit numbers
 
@@ -84,3 +85,22 @@ def enrolled(path: Path, federation: ns.Federation) -> Roster:
     for i, n in enumerate(federation.sizes.tolist()):
         roster.enrol(f"client-{i:02}", n)
     return roster
+
+
+def adding(name: str, n: int, more: float = 1.0) -> Node:
+    """A client that adds a number to every array of the model."""
+
+    def answer(message: Message) -> Message:
+        if message.metadata.message_type == "query.roster":
+            return introduced(message, name, n)
+        if message.metadata.message_type == "evaluate":
+            return Message(RecordDict({"metrics": MetricRecord({"loss": 1.0})}), reply_to=message)
+        arrays = {key: decoded(array) for key, array in message.content["arrays"].items()}
+        moved = ArrayRecord({key: Array((values + more).astype(values.dtype)) for key, values in arrays.items()})
+        return Message(RecordDict({"arrays": moved, "metrics": MetricRecord({"num-examples": n})}), reply_to=message)
+
+    return answer
+
+
+def model_of(**arrays: object) -> ArrayRecord:
+    return ArrayRecord({name: Array(np.asarray(values)) for name, values in arrays.items()})

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import small_federation
-from flwr.app import ArrayRecord
-from numpy_clients import enrolled, first_model, flat, live
+from fake_grid import FakeGrid
+from flwr.app import ArrayRecord, MetricRecord
+from numpy_clients import adding, enrolled, first_model, flat, live, model_of
 
 import noshow as ns
 from noshow.flower import Roster, Strategy
@@ -143,3 +144,44 @@ def test_another_experiment_under_the_same_name_is_refused(
 def test_bad_settings_are_told_in_a_sentence(changes: dict[str, object], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(ns.NoshowError, match=sentence):
         strategy_at(tmp_path, **changes)
+
+
+def test_what_is_not_trained_stays_as_it_was_in_the_first_model(tmp_path: Path) -> None:
+    nodes = {1: adding("a", 10)}
+    settings = {"sampled": 1, "evaluate_every": 0, "server": ns.servers.average()}
+    first = model_of(w=np.zeros(1), order=np.array([3, 1, 2]))
+    strategy_at(tmp_path, **settings).start(FakeGrid(nodes), first, 1)
+    other = model_of(w=np.ones(1), order=np.array([9, 9, 9, 9]))
+    arrays = strategy_at(tmp_path, **settings).start(FakeGrid(nodes), other, 2).arrays
+    assert arrays["order"].numpy().tolist() == [3, 1, 2]
+    assert arrays["w"].numpy().tolist() == [2.0]
+
+
+def test_an_evaluation_that_was_cut_short_is_made_up_for(tmp_path: Path) -> None:
+    nodes = {1: adding("a", 10), 2: adding("b", 10)}
+    seen: list[int] = []
+
+    def evaluate(t: int, arrays: ArrayRecord) -> MetricRecord:
+        if t == 3 and 3 not in seen:
+            seen.append(3)
+            raise KeyboardInterrupt
+        seen.append(t)
+        return MetricRecord({"sum": float(arrays["w"].numpy().sum())})
+
+    settings = {"sampled": 2, "server": ns.servers.average()}
+    with pytest.raises(KeyboardInterrupt):
+        strategy_at(tmp_path, **settings).start(FakeGrid(nodes), model_of(w=np.zeros(1)), 3, evaluate_fn=evaluate)
+    for _ in range(2):  # made up for once, not every time
+        result = strategy_at(tmp_path, **settings).start(
+            FakeGrid(nodes), model_of(w=np.zeros(1)), 3, evaluate_fn=evaluate
+        )
+        assert {t: dict(m) for t, m in result.evaluate_metrics_serverapp.items()} == {t: {"sum": t} for t in range(4)}
+        assert sorted(result.evaluate_metrics_clientapp) == [1, 2, 3]
+    assert seen == [0, 1, 2, 3, 3]
+
+
+def test_a_timeout_given_to_start_is_for_that_start_and_is_checked(tmp_path: Path) -> None:
+    strategy = strategy_at(tmp_path, sampled=1)
+    for bad in (0.0, -1.0, float("nan")):
+        with pytest.raises(ns.NoshowError, match=r"timeout is .*: give seconds, more than zero"):
+            strategy.start(FakeGrid({1: adding("a", 1)}), model_of(w=np.zeros(1)), 1, timeout=bad)

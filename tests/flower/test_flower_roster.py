@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import small_federation
+from fake_grid import FakeGrid, Node
 from flwr.app import ArrayRecord, Message
-from numpy_clients import FIRST_NODE, NumpyClient, enrolled, first_model, flat, live
+from numpy_clients import FIRST_NODE, NumpyClient, adding, enrolled, first_model, flat, live, model_of
 
 import noshow as ns
 from noshow.flower import Roster, Strategy
@@ -53,12 +56,84 @@ def test_a_roster_from_a_file(tmp_path: Path) -> None:
         ("name,n\na,1\n", "columns client and n"),
         ("client,n\na,many\n", "columns client and n"),
         ("client,n\na,0\n", "1 or"),
+        ("client,n\nb,5\na,0\n", "1 or"),
     ],
 )
 def test_a_bad_file_is_told_in_a_sentence(text: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "clients.csv").write_text(text)
+    roster = Roster(tmp_path / "f.sqlite")
     with pytest.raises(ns.NoshowError, match=sentence):
-        Roster(tmp_path / "f.sqlite").enrol_file(tmp_path / "clients.csv")
+        roster.enrol_file(tmp_path / "clients.csv")
+    assert roster.members() == []
+
+
+def test_a_spreadsheets_file_and_numpys_numbers_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "clients.csv").write_text("client,n\na,120\n", encoding="utf-8-sig")
+    roster = Roster(tmp_path / "f.sqlite")
+    roster.enrol_file(tmp_path / "clients.csv")
+    roster.enrol("b", np.int64(1200))  # type: ignore[arg-type]
+    assert [(m.client, m.n) for m in roster.members()] == [("a", 120), ("b", 1200)]
+    with pytest.raises(ns.NoshowError, match=r"'c' has 1\.5 examples: give a whole number"):
+        roster.enrol("c", 1.5)  # type: ignore[arg-type]
+    numbers: Any = {"sampled": np.int64(2), "seed": np.int64(3), "evaluate_every": np.int32(0)}
+    strategy = Strategy(server=ns.servers.average(), roster=roster, timeout=1.0, **numbers)
+    strategy.start(FakeGrid({1: adding("a", 120), 2: adding("b", 1200)}), model_of(w=np.zeros(1)), 1)
+    with pytest.raises(ns.NoshowError, match=r"sampled is 2\.5: give a whole number"):
+        Strategy(server=ns.servers.average(), roster=roster, sampled=2.5, timeout=1.0)  # type: ignore[arg-type]
+
+
+def changing(folder: Path, nodes: dict[int, Node], change: Callable[[Roster], None]) -> list[tuple[int, str, int, str]]:
+    """Six rounds of everybody, and a change of the roster after the second: who was called, with what n, what of it."""
+    roster = Roster(folder / "f.sqlite")
+
+    def act(t: int, arrays: ArrayRecord) -> None:
+        if t == 2:
+            change(roster)
+
+    strategy = Strategy(
+        server=ns.servers.average(),
+        roster=roster,
+        sampled=len(nodes),
+        timeout=0.3,
+        evaluate_every=0,
+        trace=folder / "trace.parquet",
+    )
+    strategy.start(FakeGrid(nodes), model_of(w=np.zeros(1)), 6, evaluate_fn=act)
+    return [(e.round, e.client, e.n, e.reason) for e in ns.trace.read(folder / "trace.parquet")]
+
+
+def test_who_is_taken_off_and_enrolled_again_is_found_at_its_node(tmp_path: Path) -> None:
+    def change(roster: Roster) -> None:
+        roster.leave("b")
+        roster.enrol("b", 25)
+
+    calls = changing(tmp_path, {1: adding("a", 10), 2: adding("b", 10)}, change)
+    assert sorted(calls)[-2:] == [(6, "a", 10, ""), (6, "b", 25, "")]
+
+
+def test_a_client_under_another_name_is_found_at_its_node(tmp_path: Path) -> None:
+    names = {2: "b"}
+
+    def change(roster: Roster) -> None:
+        roster.leave("b")
+        names[2] = "new"
+        roster.enrol("new", 20)
+
+    calls = changing(tmp_path, {1: adding("a", 10), 2: lambda m: adding(names[2], 10)(m)}, change)
+    assert sorted(calls)[-2:] == [(6, "a", 10, ""), (6, "new", 20, "")]
+
+
+def test_who_was_taken_off_stays_off_when_the_server_starts_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = {1: adding("a", 10), 2: adding("b", 10)}
+    changing(tmp_path, nodes, lambda roster: roster.leave("b"))
+    roster = Roster(tmp_path / "f.sqlite")
+    strategy = Strategy(server=ns.servers.average(), roster=roster, sampled=2, timeout=0.3, evaluate_every=0)
+    with caplog.at_level(logging.INFO, "flwr"):
+        strategy.start(FakeGrid(nodes), model_of(w=np.zeros(1)), 8)
+    assert [member.client for member in roster.members()] == ["a"]
+    assert "client b, at node 2, was taken off the roster: enrol it to let it in again" in caplog.messages
 
 
 def test_what_is_no_database_is_told_in_a_sentence(tmp_path: Path) -> None:

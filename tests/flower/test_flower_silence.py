@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import small_federation
 from fake_grid import FakeGrid, Node, failed
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
-from numpy_clients import FIRST_NODE, NumpyClient, enrolled, first_model, flat, live
+from numpy_clients import FIRST_NODE, NumpyClient, adding, enrolled, first_model, flat, live, model_of
 
 import noshow as ns
 from noshow.flower import REASONS, Roster, Strategy
+from noshow.flower.layout import decoded
 
 M = 4
 FAULTY = 2
@@ -24,6 +27,15 @@ FAULTY = 2
 def replied(message: Message, **arrays: np.ndarray) -> Message:
     record = ArrayRecord({name: Array(np.asarray(values)) for name, values in arrays.items()})
     return Message(RecordDict({"arrays": record, "metrics": MetricRecord({"num-examples": 1})}), reply_to=message)
+
+
+def with_header(message: Message, descr: str, shape: str) -> Message:
+    """A reply whose bias is an array file with this header and twelve bytes."""
+    kind = descr if descr.startswith("(") else repr(descr)
+    head = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}}}".ljust(117).encode() + b"\n"
+    data = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(12)
+    record = ArrayRecord({"bias": Array("float32", (3,), "numpy.ndarray", data), "weights": Array(WEIGHTS)})
+    return Message(RecordDict({"arrays": record}), reply_to=message)
 
 
 BIAS, WEIGHTS = np.zeros(3, np.float32), np.zeros((3, 4), np.float32)
@@ -52,6 +64,12 @@ FAULTS: dict[str, tuple[str, Callable[[Message], Message | None]]] = {
         "unreadable",
         lambda m: Message(RecordDict({"arrays": ArrayRecord({"bias": BAD, "weights": BAD})}), reply_to=m),
     ),
+    "negative sides": ("unreadable", lambda m: with_header(m, "<f4", "(-1, -1, -3)")),
+    "no side and a negative one": ("unreadable", lambda m: with_header(m, "<f4", "(0, -1)")),
+    "a negative side": ("unreadable", lambda m: with_header(m, "<f4", "(-5,)")),
+    "truth for sides": ("unreadable", lambda m: with_header(m, "<f4", "(True, True, 3)")),
+    "arrays in an array": ("unreadable", lambda m: with_header(m, "('<f4', (2,))", "(3,)")),
+    "bytes of no type": ("unreadable", lambda m: with_header(m, "|V4", "(3,)")),
     "garbage": ("unreadable", lambda m: Message(RecordDict({"arrays": GARBAGE}), reply_to=m)),
 }
 
@@ -250,3 +268,75 @@ def test_names_shapes_and_types_are_kept(tmp_path: Path) -> None:
         got = arrays[name].numpy()
         assert (got.shape, got.dtype) == (first.shape, first.dtype)
         np.testing.assert_array_equal(got, first if name == "batches" else first + 2)
+
+
+def playing(folder: Path, nodes: dict[int, Node], **changes: object) -> tuple[Strategy, FakeGrid]:
+    settings: dict[str, object] = {
+        "server": ns.servers.average(),
+        "roster": Roster(folder / "f.sqlite"),
+        "sampled": len(nodes),
+        "timeout": 0.3,
+        "evaluate_every": 0,
+        "trace": folder / "trace.parquet",
+    }
+    return Strategy(**(settings | changes)), FakeGrid(nodes)  # type: ignore[arg-type]
+
+
+def test_a_step_beyond_the_models_own_type_leaves_the_model_as_it_was(tmp_path: Path) -> None:
+    far = lambda m: replied(m, w=np.full(2, 2e5, np.float32))  # noqa: E731
+    well = adding("b", 10)
+    first = lambda m: far(m) if m.metadata.message_type == "train" else adding("a", 10)(m)  # noqa: E731
+    strategy, grid = playing(tmp_path, {1: first, 2: well})
+    result = strategy.start(grid, model_of(w=np.ones(2, np.float16)), 2)
+    assert result.arrays["w"].numpy().tolist() == [1.0, 1.0]
+    assert {entry.reason for entry in ns.trace.read(tmp_path / "trace.parquet")} == {"overflow"}
+
+
+def test_bfloat16_is_trained(tmp_path: Path) -> None:
+    """NumPy's files know no such type, and Flower's records name it."""
+    strategy, grid = playing(tmp_path, {1: adding("a", 10), 2: adding("b", 30)})
+    start = model_of(w=np.asarray(jnp.full(3, 0.5, jnp.bfloat16)), b=np.zeros(2, np.float32))
+    arrays = strategy.start(grid, start, 3).arrays
+    assert arrays["w"].dtype == "bfloat16"
+    assert decoded(arrays["w"]).astype(np.float32).tolist() == [3.5] * 3
+    assert arrays["b"].numpy().tolist() == [3.0] * 2
+
+
+@pytest.mark.parametrize("values", [[0.0, -np.inf], [0.0, np.nan], [0.0, 1e300]])
+def test_a_first_model_that_is_not_finite_is_told_before_anybody_trains(values: list[float], tmp_path: Path) -> None:
+    strategy, grid = playing(tmp_path, {1: adding("a", 10)})
+    with pytest.raises(ns.NoshowError, match="the first model's 'mask' holds NaN, infinity, or more than float32"):
+        strategy.start(grid, model_of(w=np.zeros(2), mask=np.array(values)), 1)
+    assert grid.sent == []
+
+
+@pytest.mark.parametrize("fails", ["offline", "raises"])
+def test_an_outage_does_not_use_up_the_rounds(fails: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody can be reached for a second, in which there would be time for a hundred rounds: a few pass at most."""
+    down = threading.Event()
+    nodes = {k: adding(name, 10) for k, name in ((1, "a"), (2, "b"))}
+    if fails == "raises":
+        nodes = {k: failing_while(down, node) for k, node in nodes.items()}
+    strategy, grid = playing(tmp_path, nodes)
+
+    def begin(t: int, arrays: ArrayRecord) -> None:
+        if t == 2:
+            down.set()
+            online = set(grid.online)
+            if fails == "offline":
+                grid.online.clear()
+            threading.Timer(1.0, lambda: (down.clear(), grid.online.update(online))).start()
+
+    with caplog.at_level(logging.INFO, "flwr"):
+        arrays = strategy.start(grid, model_of(w=np.zeros(1)), 12, evaluate_fn=begin).arrays
+    waited = [
+        record for record in caplog.records if "nobody on the roster is at a node that is online" in record.message
+    ]
+    assert len(waited) == (fails == "offline")
+    silent = {entry.round for entry in ns.trace.read(tmp_path / "trace.parquet") if entry.status == "silent"}
+    assert len(silent) <= 5
+    assert arrays["w"].numpy().tolist() == [12.0 - len(silent)]
+
+
+def failing_while(down: threading.Event, node: Node) -> Node:
+    return lambda m: failed(m, 2, "down") if down.is_set() and m.metadata.message_type == "train" else node(m)

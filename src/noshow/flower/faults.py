@@ -28,8 +28,9 @@ from noshow.contracts import Adversary, Model, Scene
 from noshow.errors import NoshowError, require
 from noshow.flower.layout import Layout, UnreadableError
 from noshow.flower.post import records
-from noshow.flower.roster import Roster
+from noshow.flower.roster import Member, Roster
 from noshow.flower.silence import Sends
+from noshow.flower.strategy import Strategy as OwnStrategy
 from noshow.randomness import Purpose, round_key, run_key
 
 ROUND = "server-round"
@@ -99,7 +100,7 @@ def rehearse(
             self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
         ) -> Iterable[Message]:
             messages = list(super().configure_train(server_round, arrays, config, grid))
-            theatre.open(arrays, messages, grid)
+            theatre.open(arrays, messages, grid, self.unreached if isinstance(self, OwnStrategy) else [])
             return messages
 
         def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> Any:
@@ -120,11 +121,12 @@ class Theatre:
         self._nodes: list[int] = []
         self._prepared: tuple[int, Any] | None = None
         self._sent, self._messages = ArrayRecord(), list[Message]()
+        self._unreached: list[Member] = []
         self._places: dict[int, int] = {}
         self._registered = Registered(np.ones(1, np.int64))
 
-    def open(self, arrays: ArrayRecord, messages: list[Message], grid: Grid) -> None:
-        """A round begins: this model goes out in these messages."""
+    def open(self, arrays: ArrayRecord, messages: list[Message], grid: Grid, unreached: list[Member]) -> None:
+        """A round begins: this model goes out in these messages, and to nobody else who was sampled."""
         if self._roster is None:
             written = {message.metadata.dst_node_id for message in messages}
             new = {*grid.get_node_ids(), *written} - set(self._nodes)
@@ -137,6 +139,7 @@ class Theatre:
         self._places = {node: place for place, node in enumerate(nodes) if node is not None}
         self._registered = Registered(sizes)
         self._sent = arrays
+        self._unreached = [] if self._roster is None else unreached
         self._messages = [message for message in messages if message.metadata.dst_node_id in self._places]
         if self._prepared is None or self._prepared[0] != len(sizes):
             self._prepared = len(sizes), _prepared(self._adversary, self._registered, self._seed)
@@ -167,8 +170,9 @@ class Theatre:
         sizes = self._registered.sizes[ids]
         room = None
         if self._adversary.lawful:
-            whole = budget.limit(self._epsilon or 0.0, len(ids), self._registered.sizes)
-            room = max(whole - int(sizes[~arrived].sum()), 0)
+            whole = budget.limit(self._epsilon or 0.0, len(ids) + len(self._unreached), self._registered.sizes)
+            missing = int(sizes[~arrived].sum()) + sum(member.n for member in self._unreached)
+            room = max(whole - missing, 0)
         # One that looks at replies is shown those that came; one that does not draws for all, as in the simulator.
         seen = arrived if self._adversary.sees_replies else np.ones(len(ids), bool)
         replies = gradients = None

@@ -1,5 +1,8 @@
 """How clients enter the roster: every node that is new is asked once who it is and how many examples it holds.
 
+A client that was taken off the roster does not come back by introducing itself: somebody enrols it again. Its node, and
+others that are nobody's, are asked once more whenever somebody without a node has been enrolled.
+
 The question is a message of type `query.roster`. The answer holds one `ConfigRecord` with `client`, a name of the
 client's own that outlives its node, and `num-examples`.
 """
@@ -13,8 +16,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore import log
 
-from noshow.errors import NoshowError
-from noshow.flower.post import FIRST_PAUSE, pull, push, records
+from noshow.errors import NoshowError, require
+from noshow.flower.post import FIRST_PAUSE, LONGEST_PAUSE, pull, push, records
 from noshow.flower.roster import Roster
 from noshow.flower.silence import of_error
 
@@ -28,6 +31,7 @@ class Reception:
         self._roster, self._patience = roster, patience
         self._asked: dict[str, tuple[int, float]] = {}
         self._done: set[int] = set()
+        self._numbers: set[int] = set()
 
     def welcome(self, grid: Grid) -> None:
         """Take the answers that are here, and ask the nodes that are new. Waits for nobody."""
@@ -36,6 +40,7 @@ class Reception:
             if not (reply.has_error() and of_error(reply.error).reason in ("timeout", "unavailable")):
                 self._done.add(node)
                 self._enter(node, reply)
+        self._ask_again()
         now = time.monotonic()
         self._asked = {question: (node, until) for question, (node, until) in self._asked.items() if until > now}
         pending = {node for node, _ in self._asked.values()}
@@ -59,6 +64,28 @@ class Reception:
                 "start more nodes, enrol clients from a file, or sample fewer"
             )
 
+    def wait_for_somebody(self, grid: Grid) -> None:
+        """Wait while no registered client is at a node that is online: rounds would be over at once, for nothing."""
+        told = False
+        while not self._somebody_is_online(grid):
+            if not told:
+                log(WARNING, "nobody on the roster is at a node that is online: the next round waits for somebody")
+            told = True
+            time.sleep(LONGEST_PAUSE)
+            self.welcome(grid)
+
+    def _somebody_is_online(self, grid: Grid) -> bool:
+        members = self._roster.members()
+        require(len(members) > 0, f"nobody is on the roster of {self._roster.path}: enrol clients")
+        return not {member.node for member in members}.isdisjoint(grid.get_node_ids())
+
+    def _ask_again(self) -> None:
+        members = self._roster.members()
+        numbers, nodes = {member.number for member in members}, {member.node for member in members}
+        if numbers != self._numbers and None in nodes:
+            self._done &= nodes
+        self._numbers = numbers
+
     def _enter(self, node: int, reply: Message) -> None:
         introduced = None if reply.has_error() else _introduction(reply.content)
         if introduced is None:
@@ -66,6 +93,9 @@ class Reception:
             return
         client, n = introduced
         known = {member.client: member.n for member in self._roster.members()}
+        if client not in known and self._roster.was_taken_off(client):
+            log(WARNING, "client %s, at node %s, was taken off the roster: enrol it to let it in again", client, node)
+            return
         if client not in known:
             self._roster.enrol(client, n)
             log(INFO, "client %s joins with %s examples, at node %s", client, n, node)

@@ -7,15 +7,17 @@ in the first model.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from flwr.app import Array, ArrayRecord
 
-from noshow.errors import require
+from noshow.errors import NoshowError, require
 
 
 class UnreadableError(ValueError):
@@ -65,7 +67,7 @@ class Layout:
         begin = 0
         for name, array in model.items():
             values = decoded(array)
-            if np.issubdtype(values.dtype, np.floating):
+            if jnp.issubdtype(values.dtype, np.floating):
                 slots.append(Slot(name, values.shape, str(values.dtype), begin, begin + values.size))
                 begin += values.size
             else:
@@ -98,11 +100,46 @@ class Layout:
                 vector[slot.begin : slot.end] = view
         return vector
 
+    def first(self, model: ArrayRecord) -> np.ndarray:
+        """The model that a run begins with, as a vector; raises unless it is of finite numbers."""
+        vector = self.flat(model)
+        for slot in self.slots:
+            if not np.isfinite(vector[slot.begin : slot.end]).all():
+                raise NoshowError(
+                    f"the first model's {slot.name!r} holds NaN, infinity, or more than float32 can: give finite "
+                    "numbers, or what is not trained, such as a mask, as whole numbers"
+                )
+        return vector
+
+    def holds(self, vector: np.ndarray) -> bool:
+        """Whether the vector is of finite numbers, and stays so in the model's own types.
+
+        Example:
+            >>> import numpy as np
+            >>> layout = Layout.of(ArrayRecord({"w": Array(np.zeros(1, np.float16))}))
+            >>> layout.holds(np.array([6e4], np.float32)), layout.holds(np.array([7e4], np.float32))
+            (True, False)
+        """
+        if not np.isfinite(vector).all():
+            return False
+        with np.errstate(over="ignore"):
+            return all(
+                np.isfinite(vector[slot.begin : slot.end].astype(jnp.dtype(slot.dtype)).astype(np.float32)).all()
+                for slot in self.slots
+                if jnp.dtype(slot.dtype).itemsize < 4
+            )
+
+    def keeping(self, fixed: Mapping[str, Array]) -> Layout:
+        """The same layout with these arrays for those that are not trained, where it has arrays of their names."""
+        return replace(self, fixed={name: fixed.get(name, array) for name, array in self.fixed.items()})
+
     def record(self, vector: np.ndarray) -> ArrayRecord:
         """The vector as a model, in its own names, shapes and types."""
         with np.errstate(over="ignore"):
             trained = {
-                slot.name: Array(vector[slot.begin : slot.end].reshape(slot.shape).astype(slot.dtype, copy=False))
+                slot.name: Array(
+                    vector[slot.begin : slot.end].reshape(slot.shape).astype(jnp.dtype(slot.dtype), copy=False)
+                )
                 for slot in self.slots
             }
         return ArrayRecord({name: trained[name] if name in trained else self.fixed[name] for name in self.names})
@@ -122,9 +159,11 @@ def decoded(array: Array) -> np.ndarray:
     try:
         shape, columns_first, dtype = _header(array.data[:begin])
         flat = np.frombuffer(array.data, dtype, count=math.prod(shape), offset=begin)
+        if dtype.kind == "V" and jnp.dtype(array.dtype).kind == "V":
+            flat = flat.view(jnp.dtype(array.dtype))  # bfloat16, say: NumPy's files have no name for it, Flower has
+        return flat.reshape(shape, order="F" if columns_first else "C")
     except Exception:  # whatever NumPy makes of bytes that may be anything
         raise UnreadableError("unreadable", "its bytes are not those of a NumPy array") from None
-    return flat.reshape(shape, order="F" if columns_first else "C")
 
 
 @lru_cache(maxsize=4096)
@@ -133,13 +172,16 @@ def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     stream = BytesIO(head)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise ValueError
-    return np.lib.format.read_array_header_1_0(stream)
+    shape, columns_first, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.subdtype is not None or any(isinstance(side, bool) or side < 0 for side in shape):
+        raise ValueError
+    return shape, columns_first, dtype
 
 
 def _view(array: Array, slot: Slot) -> np.ndarray:
     values = decoded(array)
     if values.shape != slot.shape:
         raise UnreadableError("shapes", f"{slot.name!r} has shape {list(values.shape)}, not {list(slot.shape)}")
-    if values.dtype.kind not in "fiub":
+    if values.dtype.kind not in "fiub" and not jnp.issubdtype(values.dtype, np.floating):
         raise UnreadableError("unreadable", f"{slot.name!r} holds {values.dtype}, not numbers")
     return values.reshape(-1)

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+from flwr.app import Array
 
 from noshow.errors import require
 from noshow.flower.roster import Roster
@@ -21,21 +22,26 @@ create table if not exists memory (run text, array integer, number integer, piec
 create table if not exists heard (run text, number integer, round integer, primary key (run, number)) without rowid;
 create table if not exists metrics (run text, round integer, kind text, metrics text,
     primary key (run, round, kind)) without rowid;
+create table if not exists fixed (run text, name text, dtype text, shape text, stype text, data blob,
+    primary key (run, name));
 create table if not exists roll_call (run text, round integer, place integer, client text, status text, reason text,
     n integer, time text, primary key (run, round, place)) without rowid;
 """
+
+_PLAYED_TWICE = "another process plays run {run!r} too: let one of them go on"
 
 Metrics = Mapping[str, Any]
 
 
 class Kept(NamedTuple):
-    """A run as it was after its last whole round: `members` are those whom the memory is of, `heard` each one's last
-    round with an answer."""
+    """A run as it was after its last whole round: `members` are those whom the memory is of, `fixed` the arrays that
+    are not trained, and `heard` each client's last round with an answer."""
 
     round: int
     theta: np.ndarray
     members: list[int]
     memory: dict[tuple[int, int], bytes]
+    fixed: dict[str, Array]
     heard: dict[int, int]
     metrics: dict[tuple[int, str], Metrics]
 
@@ -47,7 +53,7 @@ class Ledger:
         >>> import tempfile, numpy as np
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     roster = Roster(f"{folder}/federation.sqlite")
-        ...     _ = Ledger(roster, "first").begin({"sampled": 2}, np.zeros(3, np.float32))
+        ...     _ = Ledger(roster, "first").begin({"sampled": 2}, np.zeros(3, np.float32), {})
         ...     Ledger(roster, "first").kept({"sampled": 2}).round
         0
     """
@@ -58,12 +64,16 @@ class Ledger:
             for statement in _TABLES.split(";"):
                 database.execute(statement)
 
-    def begin(self, settings: Metrics, theta: np.ndarray) -> Kept:
-        """A new run with this first model."""
-        row = (self._run, json.dumps(settings), 0, theta.tobytes(), "[]")
+    def begin(self, settings: Metrics, theta: np.ndarray, fixed: Mapping[str, Array]) -> Kept:
+        """A new run with this first model: what is trained of it, and the arrays that are not."""
+        run = self._run
         with self._roster.transaction() as database:
-            database.execute("insert into runs values (?, ?, ?, ?, ?)", row)
-        return Kept(0, theta, [], {}, {}, {})
+            row = (run, json.dumps(settings), 0, theta.tobytes(), "[]")
+            begun = database.execute("insert or ignore into runs values (?, ?, ?, ?, ?)", row)
+            require(begun.rowcount == 1, _PLAYED_TWICE.format(run=run))
+            arrays = [(run, name, a.dtype, json.dumps(list(a.shape)), a.stype, a.data) for name, a in fixed.items()]
+            database.executemany("insert into fixed values (?, ?, ?, ?, ?, ?)", arrays)
+        return Kept(0, theta, [], {}, dict(fixed), {}, {})
 
     def kept(self, settings: Metrics) -> Kept | None:
         """The run as it was left, if it was begun; raises if it was begun with other settings."""
@@ -79,6 +89,10 @@ class Ledger:
                 np.frombuffer(found[2], np.float32).copy(),
                 json.loads(found[3]),
                 {(array, number): piece for array, number, piece in self._rows(database, "memory")},
+                {
+                    name: Array(dtype, tuple(json.loads(shape)), stype, data)
+                    for name, dtype, shape, stype, data in self._rows(database, "fixed")
+                },
                 dict(self._rows(database, "heard")),
                 {(t, kind): json.loads(text) for t, kind, text in self._rows(database, "metrics")},
             )
@@ -100,7 +114,7 @@ class Ledger:
                 "update runs set round = ?, theta = ?, members = ? where run = ? and round = ?",
                 (t, theta.data, json.dumps(members), run, t - 1),
             )
-            require(moved.rowcount == 1, f"another process plays run {run!r} too: let one of them go on")
+            require(moved.rowcount == 1, _PLAYED_TWICE.format(run=run))
             pieces = [(run, *key, np.ascontiguousarray(piece).data) for key, piece in memory.items()]
             # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
             database.executemany(
@@ -127,6 +141,15 @@ class Ledger:
                 "update roll_call set reason = ? where run = ? and round = ? and client = ? and status = 'silent'",
                 (reason, self._run, t, client),
             )
+
+    def answered(self, t: int) -> list[str]:
+        """The clients that answered in round t."""
+        with self._roster.transaction() as database:
+            rows = database.execute(
+                "select client from roll_call where run = ? and round = ? and status = 'answered' order by place",
+                (self._run, t),
+            )
+            return [client for (client,) in rows]
 
     def roll_call(self) -> list[Entry]:
         """Who was sampled and who answered, in all rounds so far."""

@@ -6,6 +6,7 @@ Clients stay on the roster while they are offline: that they are sampled all the
 from __future__ import annotations
 
 import csv
+import operator
 import sqlite3
 import weakref
 from collections.abc import Iterator
@@ -72,24 +73,32 @@ class Roster:
 
     def enrol(self, client: str, n: int) -> None:
         """Register a client with n examples, or give a registered one another number of them."""
-        require(client != "", "a client has no name: give each its own")
-        require(1 <= n < 2**31, f"client {client!r} has {n} examples: give 1 or more")
-        with self.transaction() as database:
-            found = database.execute("update clients set n = ? where client = ? and gone is null", (n, client))
-            if found.rowcount == 0:
-                database.execute("insert into clients (client, n, joined) values (?, ?, ?)", (client, n, _now()))
+        self._enrol([(client, n)])
 
     def enrol_file(self, path: str | Path) -> None:
-        """Register the clients of a CSV file with the columns `client` and `n`."""
+        """Register the clients of a CSV file with the columns `client` and `n`: all of them, or nobody."""
         try:
-            with Path(path).open(encoding="utf-8", newline="") as file:
+            with Path(path).open(encoding="utf-8-sig", newline="") as file:  # spreadsheets begin files with a mark
                 rows = [(row["client"], int(row["n"])) for row in csv.DictReader(file)]
         except OSError as error:
             raise NoshowError(f"{path} cannot be read: {error.strerror or error}") from None
         except (KeyError, TypeError, ValueError):
             raise NoshowError(f"{path} is no roster: give a CSV file with the columns client and n") from None
-        for client, n in rows:
-            self.enrol(client, n)
+        self._enrol(rows)
+
+    def _enrol(self, rows: list[tuple[str, int]]) -> None:
+        known = [(client, _examples(client, n)) for client, n in rows]
+        with self.transaction() as database:
+            for client, n in known:
+                found = database.execute("update clients set n = ? where client = ? and gone is null", (n, client))
+                if found.rowcount == 0:
+                    database.execute("insert into clients (client, n, joined) values (?, ?, ?)", (client, n, _now()))
+
+    def was_taken_off(self, client: str) -> bool:
+        """Whether this client was registered once, and is not any more."""
+        with self.transaction() as database:
+            rows = database.execute("select gone from clients where client = ?", (client,)).fetchall()
+        return len(rows) > 0 and all(gone is not None for (gone,) in rows)
 
     def leave(self, client: str) -> None:
         """Take a client off the roster: it is not sampled any more, and its data no longer count."""
@@ -137,6 +146,17 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.close()
         raise NoshowError(f"{path} cannot be used as a roster: {error}") from None
     return database
+
+
+def _examples(client: str, n: int) -> int:
+    """A number of examples as SQLite keeps it; it would keep one of NumPy's as bytes."""
+    require(client != "", "a client has no name: give each its own")
+    try:
+        whole = operator.index(n)
+    except TypeError:
+        raise NoshowError(f"client {client!r} has {n!r} examples: give a whole number") from None
+    require(1 <= whole < 2**31, f"client {client!r} has {whole} examples: give 1 or more, and fewer than 2^31")
+    return whole
 
 
 def _now() -> str:

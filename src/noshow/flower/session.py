@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
+from flwr.app import ArrayRecord
 
 from noshow.contracts import Memory, Replies, Server
 from noshow.federation import aligned_empty
@@ -42,10 +43,10 @@ class Step(NamedTuple):
 class Session:
     """The state that a round changes; `close` keeps all of it, or nothing."""
 
-    def __init__(self, server: Server, ledger: Ledger, settings: Metrics, layout: Layout, first: np.ndarray) -> None:
+    def __init__(self, server: Server, ledger: Ledger, settings: Metrics, layout: Layout, first: ArrayRecord) -> None:
         self._server, self._ledger = server, ledger
-        self.layout = layout
-        kept = ledger.kept(settings) or ledger.begin(settings, first)
+        kept = ledger.kept(settings) or ledger.begin(settings, layout.first(first), layout.fixed)
+        self.layout = layout.keeping(kept.fixed)
         self.round, self.theta, self.heard, self.metrics = kept.round, kept.theta, kept.heard, kept.metrics
         self._numbers = kept.members
         self._memory: Memory = assembled(server, layout.d, kept.memory, kept.members)

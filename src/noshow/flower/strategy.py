@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result
@@ -34,6 +34,9 @@ from noshow.trace import write
 
 ROUND, RATE, MU, HEARD = "server-round", "rate", "proximal-mu", "last-heard"
 """What clients find in their config: the round, eta_t, FedProx's mu, and the last round in which they were heard."""
+
+EXAMINED = "examined"
+"""What stands among the metrics of a round once its evaluations are over."""
 
 PATIENCE = 3
 """Times the time-out that Flower keeps a message: what comes late is not used, but told, and work for a round long past
@@ -90,20 +93,22 @@ class Strategy(FlowerStrategy):
         largest_norm: float = 1e15,
         trace: str | Path | None = None,
     ) -> None:
+        sampled, seed, evaluate_every = _whole(sampled=sampled, seed=seed, evaluate_every=evaluate_every)
         require(sampled >= 1, f"sampled is {sampled}: sample 1 client or more")
-        require(math.isfinite(timeout) and timeout > 0, f"timeout is {timeout}: give seconds, more than zero")
+        _check_timeout(timeout)
         require(sends in ("model", "gradient"), f"sends is {sends!r}: give 'model' or 'gradient'")
         require(mu is None or (math.isfinite(mu) and mu >= 0), f"mu is {mu}: give zero or more")
         require(evaluate_every >= 0, f"evaluate_every is {evaluate_every}: give rounds, or 0 for no evaluation")
         require(0 < largest_norm <= 1e15, f"largest_norm is {largest_norm}: give a number above zero, 1e15 at most")
-        self._server, self._roster, self._sampled, self._timeout = server, roster, sampled, timeout
+        self._server, self._roster, self._sampled = server, roster, sampled
+        self._timeout = self._usual_timeout = timeout
         self._rate, self._sends, self._mu, self._seed = as_rate(rate), sends, mu, seed
         self._every, self._largest, self._trace, self._run = evaluate_every, largest_norm, trace, run
         self._ledger = Ledger(roster, run)
         self._reception = Reception(roster, timeout)
         self._session: Session | None = None
         self._call: Call | None = None
-        self._outcome: Outcome | None = None
+        self._responders: list[Member] = []
         self._examined: list[tuple[Member, Message]] = []
         self._present: dict[int, Member] | None = None
         self._late: list[str] = []
@@ -122,9 +127,11 @@ class Strategy(FlowerStrategy):
         """Play the rounds that are left of `num_rounds`, and return what Flower's strategies return.
 
         Arguments as Flower has them; `timeout` is the strategy's own if left out. A run that was left before its end
-        goes on after its last whole round, whatever `initial_arrays` hold.
+        goes on after its last whole round, whatever `initial_arrays` hold. A round begins when a registered client is
+        online, and one that nobody answers lasts its whole time-out: an outage would use up all rounds otherwise.
         """
-        self._timeout = self._timeout if timeout is None else timeout
+        self._timeout = self._usual_timeout if timeout is None else timeout
+        _check_timeout(self._timeout)
         session = self._opened(initial_arrays)
         self.summary()
         result = _result(session)
@@ -132,19 +139,19 @@ class Strategy(FlowerStrategy):
             self._keep(result.evaluate_metrics_serverapp, 0, "server", evaluate_fn(0, result.arrays))
         if session.round < num_rounds:
             self._reception.gather(grid, self._sampled if session.round == 0 else 1)
+        if session.round > 0 and (session.round, EXAMINED) not in session.metrics:
+            heard = self._ledger.answered(session.round)
+            self._responders = [member for member in self._roster.members() if member.client in heard]
+            self._examine(grid, session.round, result, evaluate_config, evaluate_fn)
         for t in range(session.round + 1, num_rounds + 1):
             self._reception.welcome(grid)
-            calls = list(self.configure_train(t, result.arrays, _copied(train_config), grid))
-            replies = collect(grid, self._sent(grid, calls), self._timeout)
+            self._reception.wait_for_somebody(grid)
+            replies = self._called(grid, list(self.configure_train(t, result.arrays, _copied(train_config), grid)))
             self._note_late(grid)
             arrays, metrics = self.aggregate_train(t, replies.values())
             result.arrays = arrays
             result.train_metrics_clientapp[t] = metrics
-            exams = list(self.configure_evaluate(t, arrays, _copied(evaluate_config), grid))
-            marks = collect(grid, push(grid, exams), self._timeout)
-            self._keep(result.evaluate_metrics_clientapp, t, "evaluate", self.aggregate_evaluate(t, marks.values()))
-            if evaluate_fn:
-                self._keep(result.evaluate_metrics_serverapp, t, "server", evaluate_fn(t, arrays))
+            self._examine(grid, t, result, evaluate_config, evaluate_fn)
         if self._trace is not None and session.round > 0:
             self.record(self._trace)
         return result
@@ -186,7 +193,7 @@ class Strategy(FlowerStrategy):
         heard = [reply for reply, silence in zip(came, outcome.silences, strict=True) if reply and silence is None]
         metrics = averaged(heard, [member.n for member in outcome.responders])
         session.close(step.theta, step.memory, outcome.responders, outcome.entries(), dict(metrics))
-        self._outcome = outcome
+        self._responders = outcome.responders
         self._wait_for(outcome)
         log(INFO, "%s", outcome.line(self._late))
         self._late = []
@@ -196,12 +203,12 @@ class Strategy(FlowerStrategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask those who answered in this round: who was silent would only be waited for once more."""
-        if self._outcome is None or self._every == 0 or server_round % self._every:
+        if self._every == 0 or server_round % self._every:
             return []
         content = RecordDict({"arrays": arrays, "config": ConfigRecord({**config, ROUND: server_round})})
         self._examined = [
             (member, Message(content, member.node, MessageType.EVALUATE, ttl=self._timeout))
-            for member in self._outcome.responders
+            for member in self._responders
             if member.node is not None
         ]
         return [message for _, message in self._examined]
@@ -211,6 +218,14 @@ class Strategy(FlowerStrategy):
         sizes = {message.metadata.message_id: member.n for member, message in self._examined}
         came = [reply for reply in replies if reply.has_content() and reply.metadata.reply_to_message_id in sizes]
         return averaged(came, [sizes[reply.metadata.reply_to_message_id] for reply in came]) if came else None
+
+    @property
+    def unreached(self) -> list[Member]:
+        """Those sampled in the round in progress who are at no node: no message goes to them."""
+        call = self._call
+        if call is None:
+            return []
+        return [member for member, sent in zip(call.sampled, call.messages, strict=True) if sent is None]
 
     def record(self, path: str | Path) -> None:
         """Write the roll call so far as a trace."""
@@ -237,7 +252,7 @@ class Strategy(FlowerStrategy):
                 "sends": self._sends,
                 "seed": self._seed,
             }
-            self._session = Session(self._server, self._ledger, settings, layout, layout.flat(arrays))
+            self._session = Session(self._server, self._ledger, settings, layout, arrays)
         return self._session
 
     def _hear(self, session: Session, call: Call, came: list[Message | None]) -> tuple[Outcome, Step]:
@@ -257,10 +272,35 @@ class Strategy(FlowerStrategy):
         answers = [said if silence is None else None for said, silence in zip(replies, silences, strict=True)]
         if answers.count(None) > replies.count(None):
             step = session.step(call, answers, terms)
-        if not np.isfinite(step.theta).all():
+        if not session.layout.holds(step.theta):
             silences = [silence or Silence("overflow") for silence in silences]
             step = session.step(call, [None] * len(came), terms)
         return Outcome(call, silences, claims_of(came)), step
+
+    def _called(self, grid: Grid, calls: list[Message]) -> dict[str, Message]:
+        """Send the round's calls and collect what comes back."""
+        end = time.monotonic() + self._timeout
+        replies = collect(grid, self._sent(grid, calls), self._timeout)
+        if not any(reply.has_content() for reply in replies.values()):
+            time.sleep(max(0.0, end - time.monotonic()))
+        return replies
+
+    def _examine(
+        self,
+        grid: Grid,
+        t: int,
+        result: Result,
+        config: ConfigRecord | None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None,
+    ) -> None:
+        """Let the model of round t be evaluated, by those who answered and at the server, where it was not before."""
+        if t not in result.evaluate_metrics_clientapp:
+            exams = list(self.configure_evaluate(t, result.arrays, _copied(config), grid))
+            marks = collect(grid, push(grid, exams), self._timeout)
+            self._keep(result.evaluate_metrics_clientapp, t, "evaluate", self.aggregate_evaluate(t, marks.values()))
+        if evaluate_fn and t not in result.evaluate_metrics_serverapp:
+            self._keep(result.evaluate_metrics_serverapp, t, "server", evaluate_fn(t, result.arrays))
+        self._ledger.note(t, EXAMINED, {})
 
     def _wait_for(self, outcome: Outcome) -> None:
         until = time.monotonic() + (PATIENCE - 1) * self._timeout
@@ -300,6 +340,21 @@ class Strategy(FlowerStrategy):
         if metrics is not None:
             history[t] = metrics
             self._ledger.note(t, kind, dict(metrics))
+
+
+def _whole(**numbers: int) -> list[int]:
+    """Whole numbers as Python's own; NumPy's cannot be kept as JSON."""
+    found = []
+    for name, number in numbers.items():
+        try:
+            found.append(operator.index(number))
+        except TypeError:
+            raise NoshowError(f"{name} is {number!r}: give a whole number") from None
+    return found
+
+
+def _check_timeout(timeout: float) -> None:
+    require(math.isfinite(timeout) and timeout > 0, f"timeout is {timeout}: give seconds, more than zero")
 
 
 def _copied(config: ConfigRecord | None) -> ConfigRecord:

@@ -274,6 +274,7 @@ def _check(trace: Trace, where: str) -> None:
         reason = table.column("reason")[int(excused[0])].as_py()
         raise NoshowError(f"{where} has a reason {reason!r} for an answer: leave it empty there")
     require(int(trace.n.min()) >= 1, f"{where} has a client with n = {trace.n.min()}: give 1 example or more")
+    require("" not in trace.names, f"{where} has a client without a name: give each its own")
     times = table.column("time").to_numpy()
     dated = times.min() >= np.datetime64("0001-01-01", "us") and times.max() < np.datetime64("9999-12-31", "us")
     require(bool(dated), f"{where} has a time that is in none of the years 1 to 9999: mend it")

@@ -26,7 +26,8 @@ class Summary(NamedTuple):
     """The numbers of `noshow trace summary`.
 
     `rounds` are those in which anybody was called, `clients` all that are known. epsilon_t is the silent clients' n
-    over K N / M, where M and N count the clients that were ever called, each with its last n.
+    over K N / M, where K are those called in the round, and M and N count the clients that were ever called, each with
+    its last n.
     """
 
     first: int
@@ -55,8 +56,8 @@ def summarise(trace: Trace) -> Summary:
         >>> summary.reasons, summary.mean_epsilon_t, summary.most_silent
         ({'timeout': 1}, 0.75, [Silences(client='b', silent=1, called=1)])
     """
-    rounds, turn = np.unique(trace.rounds, return_inverse=True)
-    used = budget.used_fraction(_silent_examples(trace, turn, len(rounds)), trace.sampled, _last_sizes(trace))
+    rounds, turn, called = np.unique(trace.rounds, return_inverse=True, return_counts=True)
+    used = budget.used_fraction(_silent_examples(trace, turn, len(rounds)), called, _last_sizes(trace))
     return Summary(
         first=int(rounds[0]),
         last=int(rounds[-1]),
