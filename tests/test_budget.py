@@ -90,6 +90,17 @@ def test_what_the_law_allows_never_reads_as_more_than_epsilon(
     assert budget.used_fraction(np.array(most), len(ids), sizes) <= epsilon
 
 
+@pytest.mark.parametrize("clients", range(1, 31))
+def test_a_quotient_is_meant_exactly(clients: int) -> None:
+    """c of M equal clients, for every c, though most of these shares are no decimals."""
+    allowed = [budget.limit(c / clients, clients, np.ones(clients)) for c in range(clients)]
+    assert allowed == list(range(clients))
+
+
+def test_a_share_below_a_quotient_is_not_it() -> None:
+    assert budget.limit(0.333333, 3, np.ones(3)) == 0
+
+
 def test_seven_of_ten_equal_clients_read_as_seven_tenths() -> None:
     assert budget.used_fraction(np.array(7 * 54), 10, np.full(100, 54)).item() == 0.7
 

@@ -223,3 +223,11 @@ def test_a_wrong_optimum_gets_a_sentence() -> None:
     for optimum in (np.zeros(3), np.array([1.0, np.nan])):
         with pytest.raises(ns.NoshowError, match=r"the optimum holds . numbers, and 'quadratic' has 2 parameters"):
             flat_optimum(ns.Diagnose(optimum=optimum), model)
+
+
+def test_without_absence_nothing_is_used_of_what_is_allowed() -> None:
+    from noshow.theory import Problem
+
+    nothing = np.zeros((1, 2))
+    seen = ns.Diagnostics(np.array([0.1, 0.1]), np.ones((1, 2)), None, nothing, None, np.array([0]), [])
+    assert seen.used(Problem(epsilon=0.0, L=1.0), "fedavg").selection_bias.tolist() == [[0.0, 0.0]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -105,6 +106,18 @@ def nothing(params: None, x: Array) -> tuple[Array, Array]:
     return x.sum(-1), jnp.zeros(len(x))
 
 
+def classified(
+    labels: list[float],
+    test: list[float] | None = None,
+    model: ns.Model | None = None,
+    shape: tuple[int, ...] = (4,),
+) -> object:
+    """A run on one client with these labels, in a list beside its inputs."""
+    x = np.zeros((len(labels), *shape), np.float32)
+    data = ns.Federation.from_clients([[x, np.array(labels)]], test=[x, np.array(test or [0.0] * len(labels))])
+    return ns.simulate(data, model or ns.models.logistic(4, 3), algorithm(), sampled=1, rounds=1)
+
+
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "rounds": (lambda: end(TWO, rounds=2.5), "rounds is 2.5: give a whole number"),
     "sampled": (lambda: end(TWO, sampled="1"), "sampled is '1': give a whole number"),
@@ -136,6 +149,33 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "adversary": (
         lambda: end(TWO, adversary=ns.Adversary(lambda state, key, scene: jnp.zeros(7), name="odd")),
         r"the adversary 'odd' returned shape \[7\]: it must be \[1\], one score a sampled client",
+    ),
+    "adversary, a list": (
+        lambda: end(TWO, adversary=ns.Adversary(lambda state, key, scene: [1.0], name="odd")),  # type: ignore[arg-type,return-value]
+        "the adversary 'odd' returned a list: it must be an array of numbers",
+    ),
+    "adversary, a mask": (
+        lambda: end(TWO, adversary=ns.Adversary(lambda state, key, scene: scene.ids > 0, name="odd")),
+        "the adversary 'odd' returned truth values: it must be an array of numbers, -inf for whom it leaves alone",
+    ),
+    "steps": (lambda: ns.algorithms.fedavg(0.1, steps=25.0), r"steps is 25\.0: give a whole number"),  # type: ignore[arg-type]
+    "diagnose": (lambda: end(TWO, diagnose=True), "diagnose is True: give noshow.Diagnose"),
+    "batch size": (lambda: TWO.drawing("round", 1.5), r"batch_size is 1\.5: give a whole number"),  # type: ignore[arg-type]
+    "rate, a number": (lambda: end(TWO, algorithm(rate=0.1)), r"the rate is 0\.1: give a function"),
+    "test data": (
+        lambda: end(ns.Federation.from_clients([np.ones((1, 2), np.float32)], test=np.ones((1, 3), np.float32))),
+        "the model 'mean' cannot read the test data of 'federation'",
+    ),
+    "labels in lists": (lambda: classified([2, 5]), "there are 3 classes, but 'federation' has labels from 2 to 5"),
+    "labels of the test": (lambda: classified([0, 2], [0, 3]), "has test labels from 0 to 3: give labels from 0 to 2"),
+    "labels between classes": (lambda: classified([0.5, 1.0]), "has labels that are no whole numbers"),
+    "labels of a module": (
+        lambda: classified([0, 2], model=ns.models.from_flax(nn.Dense(2), jnp.zeros((1, 4)))),
+        "there are 2 classes, but 'federation' has labels from 0 to 2",
+    ),
+    "labels of images": (
+        lambda: classified([0, 12], model=ns.models.lenet5(), shape=(32, 32, 3)),
+        "there are 10 classes, but 'federation' has labels from 0 to 12",
     ),
     "rate": (lambda: end(TWO, algorithm(rate=lambda t: "fast")), "the rate of round 0 is 'fast': give a function"),
     "model, nothing": (

@@ -360,7 +360,7 @@ def test_a_part_that_returns_the_wrong_shape_is_named(
     ("model", "sentence"),
     [
         (ns.models.logistic(features=5, classes=3), "the model 'logistic' cannot read the data of 'small': "),
-        (ns.models.logistic(features=4, classes=2), "classes is 2, but 'small' has labels from 0 to 2"),
+        (ns.models.logistic(features=4, classes=2), "there are 2 classes, but 'small' has labels from 0 to 2"),
         (
             ns.Model(lambda key: jnp.zeros(3), lambda w, batch: (jnp.zeros(()), jnp.zeros(())), "mean"),
             r"the model 'mean' returned shapes \[\[\], \[\]\] for one example",

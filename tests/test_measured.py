@@ -165,6 +165,7 @@ class TestCommand:
             ("--epsilon 0.1 --L 1 --method fedsgd", "the theorems do not speak of 'fedsgd'"),
             ("no/such/run", "is no run folder"),
             ("no/such/run --epsilon 0.1", "a run brings its own constants"),
+            ("no/such/run --mu 0.5", "a run brings its own constants"),
         ],
     )
     def test_nonsense_gets_a_sentence(self, arguments: str, sentence: str) -> None:

@@ -126,7 +126,7 @@ def test_two_settings_of_one_algorithm_need_labels(file: Path) -> None:
         ("rounds=2.5", "rounds is 2.5: give a whole number"),
         ("ruonds=3", "ruonds is a setting neither of the experiment nor of its algorithms: did you mean 'rounds'?"),
         ("rate=-0.1", "algorithms.fedavg.rate is -0.1: give a number above zero"),
-        ("steps=0", "algorithms.fedavg.steps is 0: a client takes 1 step or more"),
+        ("steps=0", "algorithms.fedavg.steps is 0: give a whole number, 1 or more"),
         ("steps=two", "algorithms.fedavg.steps is 'two': give a whole number"),
         ("algorithms.fedavg.stepz=2", "algorithms.fedavg.stepz is not a setting of fedavg: did you mean 'steps'?"),
         ("algorithms.fedavgg.steps=2", "there is no algorithm 'fedavgg' here: did you mean 'fedavg'?"),
@@ -150,7 +150,9 @@ def test_two_settings_of_one_algorithm_need_labels(file: Path) -> None:
         ("rounds=" + "9" * 5000, "the value is too long or too deep"),
         ("rounds=" + "[" * 5000, "the value is too long or too deep"),
         ("rate=inf", "algorithms.fedavg.rate is inf"),
-        ("model.classes=3", "classes is 3, but"),
+        ("model.classes=3", "there are 3 classes, but"),
+        ("data.batch_size=10", "data.batch_size is 10, but a full batch is all that a client holds"),
+        ("adversary.pairs=2", "adversary.pairs is not a setting of largest_reply: there are none"),
         ("seeds=[]", "seeds is empty: give at least one"),
         ("seeds=[0,-1]", "seeds.1 is -1"),
         ("rounds", "--set rounds: write it as key=value"),
@@ -227,3 +229,25 @@ def test_missing_things() -> None:
         load("synthetic-0.9", setting="publishd")
     with pytest.raises(ns.NoshowError, match="algorithms is missing"):
         validate({"name": "x", "rounds": 1, "sampled": 1, "data": {}, "model": {}})
+
+
+def test_a_length_that_is_set_is_that_of_every_algorithm() -> None:
+    spec = load("shakespeare-0.7", ["rounds=5", "evaluate_every=2"])
+    assert {spec.length(label) for label in spec.labels} == {(5, 2)}
+    quick = load("shakespeare-0.7", scale="quick")
+    assert {quick.length(label) for label in quick.labels} == {(20, 1), (100, 15)}
+
+
+def test_what_a_preset_says_of_parts_that_a_file_replaces_is_void(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'like = "synthetic-0.9"\nname = "mine"\nadversary = { name = "largest_reply" }\n'
+        '[[algorithms]]\nname = "fedavg"\nrate = 0.01\nsteps = 10\n',
+        "utf-8",
+    )
+    assert load(str(path), setting="published").adversary == {"name": "largest_reply"}
+    usual, quick = load(str(path)), load(str(path), scale="quick")
+    assert quick.rounds < usual.rounds
+    path.write_text(path.read_text("utf-8") + "[scales.quick]\ndamping = 1.0\n", "utf-8")  # its own must apply
+    with pytest.raises(ns.NoshowError, match="damping is a setting neither"):
+        load(str(path), scale="quick")

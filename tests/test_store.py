@@ -8,10 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from click.testing import Result
 from conftest import small_federation
 from test_spec import SMALL
+from typer.testing import CliRunner
 
 import noshow as ns
+from noshow import cli
 from noshow.spec_file import load
 from noshow.store import RunFolder
 
@@ -65,3 +68,26 @@ def test_a_damaged_spec_is_told(folder: RunFolder) -> None:
     (folder.path / "spec.toml").write_text("name = ", "utf-8")
     with pytest.raises(ns.NoshowError, match="is damaged"):
         RunFolder.open(folder.path)
+
+
+def test_a_file_behind_a_spec_that_has_changed_is_told(tmp_path: Path) -> None:
+    """A first model under the same name is another run, whether the old one is finished or not."""
+    (tmp_path / "small.toml").write_text(SMALL, "utf-8")
+    weights = tmp_path / "start.safetensors"
+
+    def run(*options: str) -> Result:
+        starting = ["--set", f"model.start_from='{weights}'", "--out", str(tmp_path / "out")]
+        return CliRunner().invoke(cli.app, ["run", str(tmp_path / "small.toml"), *starting, *options])
+
+    def write(bias: float) -> None:
+        ns.weights.save(weights, ns.models.logistic(), {"weights": jnp.zeros((10, 60)), "bias": jnp.full(10, bias)})
+
+    write(0.0)
+    assert run().exit_code == 0
+    assert run().exit_code == 0
+    write(1.0)
+    changed = run()
+    assert changed.exit_code != 0
+    assert "holds a run with what was in model.start_from then, which has changed" in str(changed.exception)
+    assert run("--again").exit_code == 0
+    assert run().exit_code == 0

@@ -228,6 +228,7 @@ def test_the_live_picture_shows_cells_in_progress(swept: tuple[Path, Swept, Log]
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("--set", "rate=5"), "--set rate=…: grid.toml has values of its own for rate; change them there"),
         (("--on", "cloud"), "on is 'cloud': give here, pool, ray, or the address"),
         (("--workers", "2"), "one process runs the sweep here: leave out --workers"),
         (("--on", "pool", "--workers", "0"), "workers is 0: give at least 1"),

@@ -22,19 +22,23 @@ def limit(epsilon: float, sampled: int, sizes: np.ndarray) -> int:
     """The most examples that may be silenced in a round: floor(epsilon K N / M), exactly.
 
     Sizes are whole numbers, so rounding down loses nothing; epsilon counts as the decimal it was written as, so
-    that 0.7 of 10 equal clients is 7 of them.
+    that 0.7 of 10 equal clients is 7 of them, and a quotient such as 1/3 as what it is, though no decimal is.
 
     Example:
         >>> import numpy as np
         >>> limit(0.7, sampled=10, sizes=np.full(100, 500))
         3500
+        >>> limit(1 / 3, sampled=3, sizes=np.ones(3))
+        1
     """
     require(
         math.isfinite(epsilon) and 0 <= epsilon < 1,
         f"epsilon is {epsilon}: give a number from 0 up to, but not including, 1",
     )
     total = int(np.sum(sizes, dtype=np.int64))
-    return math.floor(Fraction(repr(float(epsilon))) * sampled * total / len(sizes))
+    most = math.floor(Fraction(repr(float(epsilon))) * sampled * total / len(sizes))
+    # One more, where epsilon_t would be epsilon to the last bit.
+    return most + ((most + 1) * len(sizes) / (sampled * total) <= epsilon)
 
 
 def silence(key: Key, scores: Array, sizes: Array, limit: int | None) -> Array:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from noshow.contracts import Adversary, Model
+from noshow.contracts import Adversary, Batch, Model
 from noshow.errors import NoshowError, require
 from noshow.federation import Federation
 
@@ -58,15 +58,20 @@ def check(
 def _check_model(model: Model, federation: Federation) -> None:
     """Raise unless the model can read the federation's examples."""
     model.check(federation)
-    rows = jax.tree.map(lambda leaf: leaf[:1], federation.data)
+    _check_reading(model, federation, federation.data, "data")
+    _check_reading(model, federation, federation.test, "test data")
+
+
+def _check_reading(model: Model, federation: Federation, stored: Batch, which: str) -> None:
+    rows = jax.tree.map(lambda leaf: leaf[:1], stored)
     try:
         params = jax.eval_shape(model.init, jax.random.key(0))
         batch = jax.eval_shape(lambda *stored: model.prepare(federation.read(*stored)), federation.shared, rows)
         measured = jax.eval_shape(model.measure, params, batch)
         found = [jnp.shape(column) for column in measured]
     except (TypeError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise NoshowError(f"the model {model.name!r} cannot read the data of {federation.name!r}: {reason}") from None
+        said = str(error).strip().partition("\n")[0]
+        raise NoshowError(f"the model {model.name!r} cannot read the {which} of {federation.name!r}: {said}") from None
     require(
         found == [(1,), (1,)],
         f"the model {model.name!r} returned shapes {[list(shape) for shape in found]} for one example: "

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def bounds(
+    context: typer.Context,
     run: Annotated[
         Path | None, typer.Argument(metavar="[RUN]", help="A run folder; or give constants instead.")
     ] = None,
@@ -43,8 +44,9 @@ def bounds(
     """What absence must cost, and what it costs at most: for given constants, or beside what a run measures."""
     console = Console()
     if run is not None:
+        sources = [context.get_parameter_source(name) for name in context.params if name != "run"]
         require(
-            epsilon is None and L is None,
+            all(source is not None and source.name == "DEFAULT" for source in sources),
             "a run brings its own constants: leave out RUN, or the constants",
         )
         _of_run(console, run)

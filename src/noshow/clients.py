@@ -10,6 +10,7 @@ from functools import cache
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from noshow.contracts import Array, Client, LocalData, Memory, Vector, Work
@@ -25,7 +26,7 @@ def sgd(steps: int = 1) -> Client:
         >>> import noshow as ns
         >>> client = ns.clients.sgd(steps=25)
     """
-    require(steps >= 1, f"steps is {steps}: a client takes 1 step or more")
+    require(isinstance(steps, int | np.integer) and steps >= 1, f"steps is {steps!r}: give a whole number, 1 or more")
     return _sgd(steps)
 
 
@@ -62,7 +63,7 @@ def prox(mu: float, steps: int = 10, momentum: float = 0.9, damping: float | Non
         >>> client = ns.clients.prox(mu=0.1, steps=10)
     """
     require(math.isfinite(mu) and mu >= 0, f"mu is {mu}: give zero or more")
-    require(steps >= 1, f"steps is {steps}: a client takes 1 step or more")
+    require(isinstance(steps, int | np.integer) and steps >= 1, f"steps is {steps!r}: give a whole number, 1 or more")
     return _prox(mu, steps, momentum, _damping(momentum, damping))
 
 

@@ -114,14 +114,15 @@ class Diagnostics:
         """
         from noshow.theory.lemmas import objective_inconsistency, selection_bias
 
+        def share(error: np.ndarray, bound: np.ndarray) -> np.ndarray:
+            return np.divide(error, bound, out=np.zeros_like(self.gradient_norm, float), where=bound > 0)
+
         inconsistency = None
+        # Where a bound is 0, as without absence or with a single local step, there is no error either.
         if self.objective_inconsistency is not None:
             bound = np.asarray(objective_inconsistency(problem, method, self.rates, self.gradient_norm))
-            # A single local step has no inconsistency, and the bound says so.
-            inconsistency = np.divide(
-                self.objective_inconsistency, bound, out=np.zeros_like(self.gradient_norm, float), where=bound > 0
-            )
-        return Used(self.selection_bias / np.asarray(selection_bias(problem, self.gradient_norm)), inconsistency)
+            inconsistency = share(self.objective_inconsistency, bound)
+        return Used(share(self.selection_bias, np.asarray(selection_bias(problem, self.gradient_norm))), inconsistency)
 
     def table(self, algorithm: str, seeds: np.ndarray) -> pyarrow.Table:
         """One row a seed and a round."""
@@ -156,6 +157,7 @@ def flat_optimum(request: Diagnose | None, model: Model) -> np.ndarray | None:
         >>> flat_optimum(Diagnose(optimum=[1.0, 2.0]), ns.models.quadratic([0.0, 0.0])).tolist()
         [1.0, 2.0]
     """
+    require(request is None or isinstance(request, Diagnose), f"diagnose is {request!r}: give noshow.Diagnose()")
     if request is None or request.optimum is None:
         return None
     flat = np.asarray(ravel_pytree(jax.tree.map(jnp.asarray, request.optimum))[0], np.float32)

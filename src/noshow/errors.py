@@ -32,4 +32,6 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """A hint that names the closest known word, or all of them if none is close."""
     options = sorted(known)
     close = get_close_matches(word, options, n=1, cutoff=0.5)
+    if not options:
+        return "there are none"
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(options)}"

@@ -85,6 +85,7 @@ class Federation:
         if self.batches != "full":
             size = self.batch_size
             require(size is not None and size >= 1, f"batch_size is {size}: batches = {self.batches!r} needs 1 or more")
+            require(isinstance(size, int | np.integer), f"batch_size is {size!r}: give a whole number")
 
     @classmethod
     def from_clients(cls, clients: Sequence[Batch], test: Batch, **settings: Any) -> Federation:

@@ -67,6 +67,7 @@ def curve(rate: Rate, rounds: int) -> np.ndarray:
         >>> curve(inverse_sqrt(1.0), 4).round(2).tolist()
         [1.0, 0.7099999785423279, 0.5799999833106995, 0.5]
     """
+    require(callable(rate), f"the rate is {rate!r}: give a function from a round to a number, as noshow.rates has them")
     try:
         values = np.array([float(rate(t)) for t in range(rounds)], np.float32)
     except (TypeError, ValueError):

@@ -139,7 +139,13 @@ def silence(setting: Setting, inputs: Inputs, state: State, t: Array, ids: Array
         scene = Scene(t, ids, sizes, weights, theta, replies, gradients, gradient, sends, setting.limit)
         with products_in("float32"):
             scores = setting.adversary.score(prepared, round_key(seed, t, Purpose.ADVERSARY), scene)
-        _shaped(scores, ids.shape, f"the adversary {setting.adversary.name!r}", "score a sampled client")
+        whose = f"the adversary {setting.adversary.name!r}"
+        require(
+            hasattr(scores, "dtype") and scores.dtype != bool,
+            f"{whose} returned {'truth values' if hasattr(scores, 'dtype') else f'a {type(scores).__name__}'}: it must "
+            "be an array of numbers, -inf for whom it leaves alone",
+        )
+        _shaped(scores, ids.shape, whose, "score a sampled client")
         return budget.silence(round_key(seed, t, Purpose.TIES), scores, sizes, setting.limit)
 
     return jax.vmap(one_seed)(inputs.seeds, inputs.prepared, state.theta, ids, replies, gradients, gradient)

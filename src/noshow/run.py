@@ -82,6 +82,8 @@ def complete(
 ) -> list[History] | None:
     """As `run`, without the figure; `seconds_between` are those between two checkpoints, `build` makes the parts."""
     histories: dict[str, History] = {}
+    if not again:
+        folder.check_files()
     if again or len(folder.finished) < len(spec.labels):
         experiment = build(spec)
         with alone_in(folder.path):

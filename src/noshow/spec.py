@@ -166,6 +166,11 @@ def _build_data(settings: Settings) -> Federation:
     if not any(key in settings for key in _DRAWING):
         return federation
     batches: Batches = settings.get("batches", federation.batches)
+    require(
+        batches != "full" or "batch_size" not in settings,
+        f"data.batch_size is {settings.get('batch_size')}, but a full batch is all that a client holds: "
+        "set data.batches to 'round' or 'step' too, or leave it out",
+    )
     try:
         return federation.drawing(batches, settings.get("batch_size", federation.batch_size))
     except NoshowError as error:

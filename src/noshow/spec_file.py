@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from noshow.errors import NoshowError, nearest, require
-from noshow.parts import ALGORITHMS, Settings
-from noshow.spec import PAPER, WRITTEN, Spec, label_of, validate
+from noshow.parts import ADVERSARIES, ALGORITHMS, DATASETS, MODELS, Settings
+from noshow.spec import OWN_KEYS, PAPER, WRITTEN, Spec, label_of, validate
 
 PRESETS = resources.files("noshow") / "presets"
 
@@ -106,7 +106,28 @@ def read(source: str) -> dict[str, Any]:
     require(
         base in preset_names(), f"{source}: like is {base!r}, which is no preset: {nearest(str(base), preset_names())}"
     )
-    return _merged(read(base), tables)
+    merged = _merged(read(base), tables)
+    for choice in ("settings", "scales"):
+        for name, values in _named_tables(merged.get(choice, {}), choice[:-1]).items():
+            if name not in tables.get(choice, {}):  # the preset's: what it says of parts that are replaced is void
+                merged[choice][name] = {key: value for key, value in values.items() if _applies(merged, key)}
+    return merged
+
+
+def _applies(raw: Mapping[str, Any], key: str) -> bool:
+    """Whether the parts that are there have this setting."""
+    first, _, rest = key.partition(".")
+    if first == "algorithms":
+        label, _, own = rest.partition(".")
+        return any(label_of(t) == label and own in (*OWN_KEYS, *_settings_of(t)) for t in _algorithm_tables(raw))
+    if not rest:
+        return key in Spec.model_fields or any(key in _settings_of(table) for table in _algorithm_tables(raw))
+    table = raw.get(first, {})
+    kind = {"adversary": ADVERSARIES, "data": DATASETS, "model": MODELS}.get(first)
+    part = kind.get(str(table.get("name"))) if kind is not None and isinstance(table, dict) else None
+    if key == "data.batch_size":
+        return table.get("batches", "full") != "full"
+    return part is None or key == "data.batches" or rest.partition(".")[0] in inspect.signature(part).parameters
 
 
 def assign(raw: dict[str, Any], key: str, value: Any) -> None:
@@ -123,6 +144,9 @@ def assign(raw: dict[str, Any], key: str, value: Any) -> None:
         raw[key] = [named[label] for label in value]
     elif key in Spec.model_fields:
         raw[key] = value
+        for table in _algorithm_tables(raw) if key in OWN_KEYS else ():  # what has a length of its own has this one now
+            if key in table:
+                table[key] = value
     else:
         tables = _algorithm_tables(raw)
         taking = [table for table in tables if key in _settings_of(table)]

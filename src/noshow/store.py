@@ -1,7 +1,7 @@
 """Runs on disk: one folder an experiment, one folder in it for each finished algorithm.
 
     RUN/spec.toml                   the resolved spec
-    RUN/about.json                  versions, machine, when
+    RUN/about.json                  versions, machine, when, and the digests of files that the spec names
     RUN/adversary.npz               what the adversary prepared, so that it is not prepared twice
     RUN/ALGORITHM/metrics.parquet   one row a seed and an evaluation
     RUN/ALGORITHM/roll_call.parquet one row a seed and a round
@@ -27,6 +27,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ from noshow.history import History, RollCall
 from noshow.lock import LOCK
 from noshow.parameters import named_leaves
 from noshow.progress import PROGRESS
-from noshow.spec import FILES_OF_A_RUN, Spec, validate
+from noshow.spec import FILES_OF_A_RUN, START_FROM, Spec, validate
 from noshow.version import __version__
 
 RUNS = Path("runs")
@@ -112,9 +113,19 @@ class RunFolder:
         for label in self.spec.labels if anew else self.finished:
             self.checkpoints(label).forget()
         if anew or not (self.path / "spec.toml").exists():
-            facts = json.dumps(about(), indent=2) + "\n"
+            facts = json.dumps(about() | {"files": digests(self.spec)}, indent=2) + "\n"
             write_whole(self.path / "about.json", lambda part: part.write_text(facts, "utf-8"))
             write_whole(self.path / "spec.toml", lambda part: part.write_text(self.spec.to_toml(), "utf-8"))
+
+    def check_files(self) -> None:
+        """Raise where a file that the spec names is not what it was when the run was begun."""
+        begun = self.about().get("files", {}) if (self.path / "about.json").is_file() else {}
+        for name, digest in digests(self.spec).items():
+            require(
+                begun.get(name, digest) == digest,
+                f"{self.path} holds a run with what was in {name} then, which has changed: choose another --out, or "
+                "start over with --again",
+            )
 
     def about(self) -> dict[str, Any]:
         """Versions, machine and time of the run, as written at its start."""
@@ -197,6 +208,19 @@ def _fill(part: Path, history: History) -> None:
 def _left_by_a_start(path: Path) -> bool:
     """Whether a run that was killed while it made its folder may have left this file."""
     return path.name in (LOCK, "about.json") or path.name.startswith((".about.json.", ".spec.toml."))
+
+
+def digests(spec: Spec) -> dict[str, str]:
+    """What the files hold that a spec names, by the name of the setting: a trace to replay, a first model.
+
+    Example:
+        >>> from noshow.spec_file import load
+        >>> digests(load("synthetic-0.9"))
+        {}
+    """
+    named = {"adversary.trace": spec.adversary.get("trace"), "model.start_from": spec.model.get(START_FROM)}
+    files = {name: Path(file) for name, file in named.items() if isinstance(file, str)}
+    return {name: sha256(file.read_bytes()).hexdigest() for name, file in files.items() if file.is_file()}
 
 
 def about() -> dict[str, Any]:

@@ -89,9 +89,12 @@ def load_grid(
     for key in ("setting", "scale"):
         require(isinstance(tables.get(key, ""), str), f"{source}: {key} is {tables.get(key)!r}: give a name")
     setting, scale = setting or tables.get("setting"), scale or tables.get("scale")
-    common = [*_pairs(tables.get("set", {}), source, "set").items(), *map(assignment, assignments)]
+    asked = [assignment(text) for text in assignments]
+    common = [*_pairs(tables.get("set", {}), source, "set").items(), *asked]
     cells = []
     for values in _combinations(tables["grid"], source):
+        for key, _ in asked:
+            require(key not in values, f"--set {key}=…: {source} has values of its own for {key}; change them there")
         try:
             cells.append(Cell(values, load_with(experiment, [*common, *values.items()], setting, scale)))
         except NoshowError as error:

@@ -13,7 +13,8 @@ import jax
 
 from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.errors import NoshowError, require
-from noshow.models.scores import cross_entropy
+from noshow.federation import Federation
+from noshow.models.scores import check_labels, cross_entropy
 
 Score = Callable[[Any, Array], tuple[Array, Array]]
 """(outputs [n, …], y [n, …]) -> each example's loss, and 1.0 where the prediction is right."""
@@ -58,7 +59,7 @@ def from_flax(module: Any, example: Any, *, score: Score = cross_entropy, name: 
         jax.eval_shape(outputs, collections["params"], example)
     except flax.errors.InvalidRngError:
         raise NoshowError(_draws(called)) from None
-    return Model(init, _measure(outputs, score), called)
+    return Model(init, _measure(outputs, score), called, _label_check(init, outputs, score))
 
 
 def from_nnx(make: Callable[[Any], Any], *, score: Score = cross_entropy, name: str | None = None) -> Model:
@@ -97,7 +98,7 @@ def from_nnx(make: Callable[[Any], Any], *, score: Score = cross_entropy, name: 
     def outputs(params: Params, x: Any) -> Any:
         return nnx.merge(graph, params, draws, rest)(x)
 
-    return Model(init, _measure(outputs, score), called)
+    return Model(init, _measure(outputs, score), called, _label_check(init, outputs, score))
 
 
 def from_equinox(make: Callable[[Key], Any], *, score: Score = cross_entropy, name: str | None = None) -> Model:
@@ -138,7 +139,7 @@ def from_equinox(make: Callable[[Key], Any], *, score: Score = cross_entropy, na
     def outputs(params: Params, x: Any) -> Any:
         return jax.vmap(eqx.combine(params, rest))(x)
 
-    return Model(init, _measure(outputs, score), called)
+    return Model(init, _measure(outputs, score), called, _label_check(init, outputs, score))
 
 
 def _measure(outputs: Callable[[Params, Any], Any], score: Score) -> Callable[[Params, Batch], tuple[Array, Array]]:
@@ -147,6 +148,23 @@ def _measure(outputs: Callable[[Params, Any], Any], score: Score) -> Callable[[P
         return score(outputs(params, x), y)
 
     return measure
+
+
+def _label_check(
+    init: Callable[[Key], Params], outputs: Callable[[Params, Any], Any], score: Score
+) -> Callable[[Federation], None]:
+    """Labels must be classes where the outputs are logits; a score of one's own may take others."""
+
+    def check(federation: Federation) -> None:
+        rows = jax.tree.map(lambda leaf: leaf[:1], federation.data)
+        try:
+            x, _ = jax.eval_shape(federation.read, federation.shared, rows)
+            logits = jax.eval_shape(outputs, jax.eval_shape(init, jax.random.key(0)), x)
+        except (TypeError, ValueError):
+            return  # data of another kind: told where a run reads its first example
+        check_labels(federation, logits.shape[-1])
+
+    return check if score is cross_entropy else lambda federation: None
 
 
 def _library(extra: str, module: str) -> ModuleType:

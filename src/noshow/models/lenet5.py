@@ -14,7 +14,7 @@ from noshow.errors import require
 from noshow.models import in_pytorch
 from noshow.models.convolution import Block, product, windows
 from noshow.models.examples_last import convolve_and_pool
-from noshow.models.scores import cross_entropy
+from noshow.models.scores import check_labels, cross_entropy
 
 Start = Literal["pytorch", "he"]
 
@@ -65,7 +65,12 @@ def lenet5(start: Start = "pytorch") -> Model:
 
     require(start in get_args(Start), f"start is {start!r}: give 'pytorch' or 'he'")
     return Model(
-        init if start == "pytorch" else init_he, measure, name="lenet5", prepare=prepare, layout=in_pytorch.LENET5
+        init if start == "pytorch" else init_he,
+        measure,
+        "lenet5",
+        lambda federation: check_labels(federation, LAYERS["dense3"][-1]),
+        prepare,
+        layout=in_pytorch.LENET5,
     )
 
 

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 
 from noshow.contracts import Array, Batch, Key, Model, Params
 from noshow.errors import require
-from noshow.federation import Federation, as_stored
+from noshow.federation import Federation
 from noshow.models import in_pytorch
+from noshow.models.scores import check_labels
 
 
 class BothWays(NamedTuple):
@@ -66,13 +67,7 @@ def logistic(features: int = 60, classes: int = 10) -> Model:
         return losses, (jnp.argmax(logits, axis=0) == y).astype(jnp.float32)
 
     def check(federation: Federation) -> None:
-        if federation.read is as_stored and isinstance(federation.data, tuple) and len(federation.data) == 2:
-            labels = federation.data[1]
-            require(
-                labels.min() >= 0 and labels.max() < classes,
-                f"classes is {classes}, but {federation.name!r} has labels from {labels.min()} to {labels.max()}: "
-                "give as many classes as the largest label plus 1",
-            )
+        check_labels(federation, classes)
 
     def prepare(batch: Batch) -> Batch:
         x, y = batch
