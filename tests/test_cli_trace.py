@@ -45,7 +45,7 @@ def test_summary_is_plain_without_a_terminal(live: Path) -> None:
         "rounds 2 (1 to 2)",
         "clients 2, 2 sampled a round",
         "answered 1 of 3 calls (33.3%)",
-        "epsilon_t 0.7500 in the mean, 0.7500 at most (round 1)",
+        "epsilon_t 1.1250 in the mean, 1.5000 at most (round 2)",
         "",
         "reason silences",
         "a [red]reason 1",

@@ -34,7 +34,8 @@ TWO = SMALL + '\n[[algorithms]]\nname = "gm"\nrate = 0.1\nrounds = 7\nevaluate_e
 def spec(tmp_path: Path) -> Spec:
     file = tmp_path / "small.toml"
     file.write_text(TWO, "utf-8")
-    return load(str(file), ["rounds=12", "evaluate_every=5", "seeds=[0,4]"])
+    own = ["algorithms.gm.rounds=7", "algorithms.gm.evaluate_every=2"]
+    return load(str(file), ["rounds=12", "evaluate_every=5", "seeds=[0,4]", *own])
 
 
 class Countdown(Clock):
