@@ -251,3 +251,11 @@ def test_what_a_preset_says_of_parts_that_a_file_replaces_is_void(tmp_path: Path
     path.write_text(path.read_text("utf-8") + "[scales.quick]\ndamping = 1.0\n", "utf-8")  # its own must apply
     with pytest.raises(ns.NoshowError, match="damping is a setting neither"):
         load(str(path), scale="quick")
+
+
+def test_a_part_that_is_no_table_is_told_in_every_scale(tmp_path: Path) -> None:
+    path = tmp_path / "odd.toml"
+    path.write_text('like = "cifar10-0.8"\nname = "odd"\ndata = "none"\n', "utf-8")
+    for scale in ("paper", "quick"):
+        with pytest.raises(ns.NoshowError, match="data"):
+            load(str(path), scale=scale)

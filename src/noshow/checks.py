@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from noshow.contracts import Adversary, Batch, Model
-from noshow.errors import NoshowError, require
+from noshow.errors import NoshowError, require, whole
 from noshow.federation import Federation
 
 
@@ -29,8 +28,7 @@ def check(
     numbers = {"sampled": sampled, "rounds": rounds, "evaluate_every": evaluate_every}
     numbers |= {} if evaluate_on is None else {"evaluate_on": evaluate_on}
     for name, value in [*numbers.items(), *(("seeds", seed) for seed in seeds)]:
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        require(whole, f"{name} is {value!r}: give a whole number")
+        whole(value, f"{name} is {value!r}")
     require(
         1 <= sampled <= clients,
         f"sampled is {sampled}, but there are {clients} clients: give a number from 1 to {clients}",

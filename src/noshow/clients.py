@@ -10,11 +10,10 @@ from functools import cache
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
 from noshow.contracts import Array, Client, LocalData, Memory, Vector, Work
-from noshow.errors import require
+from noshow.errors import require, whole
 from noshow.newton import stationary_point
 from noshow.width import Width, as_kept, check_width, remembered, widen
 
@@ -26,7 +25,7 @@ def sgd(steps: int = 1) -> Client:
         >>> import noshow as ns
         >>> client = ns.clients.sgd(steps=25)
     """
-    require(isinstance(steps, int | np.integer) and steps >= 1, f"steps is {steps!r}: give a whole number, 1 or more")
+    require(whole(steps, f"steps is {steps!r}") >= 1, f"steps is {steps}: give a whole number, 1 or more")
     return _sgd(steps)
 
 
@@ -63,7 +62,7 @@ def prox(mu: float, steps: int = 10, momentum: float = 0.9, damping: float | Non
         >>> client = ns.clients.prox(mu=0.1, steps=10)
     """
     require(math.isfinite(mu) and mu >= 0, f"mu is {mu}: give zero or more")
-    require(isinstance(steps, int | np.integer) and steps >= 1, f"steps is {steps!r}: give a whole number, 1 or more")
+    require(whole(steps, f"steps is {steps!r}") >= 1, f"steps is {steps}: give a whole number, 1 or more")
     return _prox(mu, steps, momentum, _damping(momentum, damping))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class NoshowError(ValueError):
@@ -26,6 +28,21 @@ def require(condition: bool, sentence: str) -> None:
     """Raise `NoshowError(sentence)` unless the condition holds."""
     if not condition:
         raise NoshowError(sentence)
+
+
+def whole(number: Any, said: str) -> int:
+    """A whole number as Python's own, such as NumPy's; raises `NoshowError`, which begins with what was `said`, else.
+
+    Example:
+        >>> whole(2.5, "steps is 2.5")
+        Traceback (most recent call last):
+        noshow.errors.NoshowError: steps is 2.5: give a whole number
+    """
+    try:
+        require(not isinstance(number, bool), f"{said}: give a whole number")
+        return operator.index(number)
+    except TypeError:
+        raise NoshowError(f"{said}: give a whole number") from None
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from noshow.contracts import Batch, Key
-from noshow.errors import NoshowError, require
+from noshow.errors import NoshowError, require, whole
 
 Batches = Literal["round", "step", "full"]
 """How a client draws: one batch a round, a fresh batch every local step, or its whole data set."""
@@ -85,7 +85,7 @@ class Federation:
         if self.batches != "full":
             size = self.batch_size
             require(size is not None and size >= 1, f"batch_size is {size}: batches = {self.batches!r} needs 1 or more")
-            require(isinstance(size, int | np.integer), f"batch_size is {size!r}: give a whole number")
+            whole(size, f"batch_size is {size!r}")
 
     @classmethod
     def from_clients(cls, clients: Sequence[Batch], test: Batch, **settings: Any) -> Federation:

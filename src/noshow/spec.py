@@ -92,6 +92,10 @@ class Spec(BaseModel):
         table = self.algorithms[self.labels.index(label)]
         return table.get("rounds", self.rounds), table.get("evaluate_every", self.evaluate_every)
 
+    def unlike(self, other: Spec) -> list[str]:
+        """The parts in which another spec asks for another run."""
+        return [key for key in Spec.model_fields if key != "description" and getattr(self, key) != getattr(other, key)]
+
     def run_settings(self, label: str) -> dict[str, Any]:
         """What `simulate` and `Simulation` take beside the parts, for one algorithm."""
         rounds, evaluate_every = self.length(label)

@@ -122,12 +122,13 @@ def _applies(raw: Mapping[str, Any], key: str) -> bool:
         return any(label_of(t) == label and own in (*OWN_KEYS, *_settings_of(t)) for t in _algorithm_tables(raw))
     if not rest:
         return key in Spec.model_fields or any(key in _settings_of(table) for table in _algorithm_tables(raw))
-    table = raw.get(first, {})
+    table = raw.get(first)
     kind = {"adversary": ADVERSARIES, "data": DATASETS, "model": MODELS}.get(first)
-    part = kind.get(str(table.get("name"))) if kind is not None and isinstance(table, dict) else None
+    if kind is None or not isinstance(table, dict) or str(table.get("name")) not in kind or key == "data.batches":
+        return True  # what is wrong with such a part is told where it is made
     if key == "data.batch_size":
         return table.get("batches", "full") != "full"
-    return part is None or key == "data.batches" or rest.partition(".")[0] in inspect.signature(part).parameters
+    return rest.partition(".")[0] in inspect.signature(kind[str(table["name"])]).parameters
 
 
 def assign(raw: dict[str, Any], key: str, value: Any) -> None:

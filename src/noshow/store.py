@@ -72,10 +72,7 @@ class RunFolder:
         """The folder where this experiment belongs; raises if another experiment lives there."""
         path = out or cls.place(spec)
         if (path / "spec.toml").exists() and (path / "about.json").exists():
-            there = cls.open(path).spec
-            different = [
-                key for key in Spec.model_fields if key != "description" and getattr(there, key) != getattr(spec, key)
-            ]
+            different = spec.unlike(cls.open(path).spec)
             require(not different, f"{path} holds another run ({', '.join(different)} differ): choose another --out")
         elif path.exists():
             require(

@@ -33,8 +33,8 @@ class Reception:
         self._done: set[int] = set()
         self._numbers: set[int] = set()
 
-    def welcome(self, grid: Grid) -> None:
-        """Take the answers that are here, and ask the nodes that are new. Waits for nobody."""
+    def welcome(self, grid: Grid) -> set[int]:
+        """Take the answers that are here, and ask the nodes that are new. Waits for nobody; who is online."""
         for question, reply in pull(grid, self._asked).items():
             node, _ = self._asked.pop(question)
             if not (reply.has_error() and of_error(reply.error).reason in ("timeout", "unavailable")):
@@ -44,11 +44,13 @@ class Reception:
         now = time.monotonic()
         self._asked = {question: (node, until) for question, (node, until) in self._asked.items() if until > now}
         pending = {node for node, _ in self._asked.values()}
-        new = [node for node in grid.get_node_ids() if node not in self._done and node not in pending]
+        online = list(grid.get_node_ids())
+        new = [node for node in online if node not in self._done and node not in pending]
         questions = [Message(RecordDict({}), node, QUESTION, ttl=self._patience) for node in new]
         taken = push(grid, questions)
         for asked in (message.metadata for message in questions if message.metadata.message_id in taken):
             self._asked[asked.message_id] = asked.dst_node_id, now + self._patience
+        return set(online)
 
     def gather(self, grid: Grid, fewest: int) -> None:
         """Wait until everybody online was asked and has answered, and the roster has enough clients to sample."""
@@ -65,19 +67,18 @@ class Reception:
             )
 
     def wait_for_somebody(self, grid: Grid) -> None:
-        """Wait while no registered client is at a node that is online: rounds would be over at once, for nothing."""
+        """Welcome who is new, until a registered client is online: rounds would be over at once else, for nothing."""
         told = False
-        while not self._somebody_is_online(grid):
+        while self.welcome(grid).isdisjoint(self._nodes()):
             if not told:
                 log(WARNING, "nobody on the roster is at a node that is online: the next round waits for somebody")
             told = True
             time.sleep(LONGEST_PAUSE)
-            self.welcome(grid)
 
-    def _somebody_is_online(self, grid: Grid) -> bool:
+    def _nodes(self) -> set[int | None]:
         members = self._roster.members()
         require(len(members) > 0, f"nobody is on the roster of {self._roster.path}: enrol clients")
-        return not {member.node for member in members}.isdisjoint(grid.get_node_ids())
+        return {member.node for member in members}
 
     def _ask_again(self) -> None:
         members = self._roster.members()

@@ -6,7 +6,6 @@ Clients stay on the roster while they are offline: that they are sampled all the
 from __future__ import annotations
 
 import csv
-import operator
 import sqlite3
 import weakref
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from noshow.errors import NoshowError, require
+from noshow.errors import NoshowError, require, whole
 
 # Node ids are unsigned 64-bit numbers, and SQLite's are signed: they are kept as text.
 _TABLE = """
@@ -151,12 +150,9 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _examples(client: str, n: int) -> int:
     """A number of examples as SQLite keeps it; it would keep one of NumPy's as bytes."""
     require(client != "", "a client has no name: give each its own")
-    try:
-        whole = operator.index(n)
-    except TypeError:
-        raise NoshowError(f"client {client!r} has {n!r} examples: give a whole number") from None
-    require(1 <= whole < 2**31, f"client {client!r} has {whole} examples: give 1 or more, and fewer than 2^31")
-    return whole
+    count = whole(n, f"client {client!r} has {n!r} examples")
+    require(1 <= count < 2**31, f"client {client!r} has {count} examples: give 1 or more, and fewer than 2^31")
+    return count
 
 
 def _now() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -19,7 +18,7 @@ from flwr.serverapp.strategy import Strategy as FlowerStrategy
 from flwr.supercore import log
 
 from noshow.contracts import Rate, Server
-from noshow.errors import NoshowError, require
+from noshow.errors import NoshowError, require, whole
 from noshow.flower.call import Call, Outcome, claims_of
 from noshow.flower.handshake import Reception
 from noshow.flower.layout import Layout
@@ -93,7 +92,9 @@ class Strategy(FlowerStrategy):
         largest_norm: float = 1e15,
         trace: str | Path | None = None,
     ) -> None:
-        sampled, seed, evaluate_every = _whole(sampled=sampled, seed=seed, evaluate_every=evaluate_every)
+        # NumPy's numbers could not be kept as JSON.
+        numbers = {"sampled": sampled, "seed": seed, "evaluate_every": evaluate_every}
+        sampled, seed, evaluate_every = (whole(number, f"{name} is {number!r}") for name, number in numbers.items())
         require(sampled >= 1, f"sampled is {sampled}: sample 1 client or more")
         _check_timeout(timeout)
         require(sends in ("model", "gradient"), f"sends is {sends!r}: give 'model' or 'gradient'")
@@ -144,7 +145,6 @@ class Strategy(FlowerStrategy):
             self._responders = [member for member in self._roster.members() if member.client in heard]
             self._examine(grid, session.round, result, evaluate_config, evaluate_fn)
         for t in range(session.round + 1, num_rounds + 1):
-            self._reception.welcome(grid)
             self._reception.wait_for_somebody(grid)
             replies = self._called(grid, list(self.configure_train(t, result.arrays, _copied(train_config), grid)))
             self._note_late(grid)
@@ -278,7 +278,7 @@ class Strategy(FlowerStrategy):
         return Outcome(call, silences, claims_of(came)), step
 
     def _called(self, grid: Grid, calls: list[Message]) -> dict[str, Message]:
-        """Send the round's calls and collect what comes back."""
+        """Send the round's calls and collect what comes back; where that is no answer, once the time is up."""
         end = time.monotonic() + self._timeout
         replies = collect(grid, self._sent(grid, calls), self._timeout)
         if not any(reply.has_content() for reply in replies.values()):
@@ -340,17 +340,6 @@ class Strategy(FlowerStrategy):
         if metrics is not None:
             history[t] = metrics
             self._ledger.note(t, kind, dict(metrics))
-
-
-def _whole(**numbers: int) -> list[int]:
-    """Whole numbers as Python's own; NumPy's cannot be kept as JSON."""
-    found = []
-    for name, number in numbers.items():
-        try:
-            found.append(operator.index(number))
-        except TypeError:
-            raise NoshowError(f"{name} is {number!r}: give a whole number") from None
-    return found
 
 
 def _check_timeout(timeout: float) -> None:

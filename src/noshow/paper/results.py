@@ -84,10 +84,7 @@ class Results:
 def require_same(file: Path, spec: Spec) -> None:
     """Raise if the results beside this file are another spec's."""
     if file.exists():
-        there = _read_spec(file)
-        different = [
-            key for key in Spec.model_fields if key != "description" and getattr(there, key) != getattr(spec, key)
-        ]
+        different = spec.unlike(_read_spec(file))
         require(not different, f"{file.parent} holds another run ({', '.join(different)} differ): choose another --out")
 
 
