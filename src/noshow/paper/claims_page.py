@@ -100,8 +100,8 @@ def _provenance(found: Found, copied: Mapping[str, Copies]) -> Iterator[str]:
         facts = copied[setting].facts()
         there = f"{len(facts)} of {copied[setting].asked}"
         yield _row(COPIES, setting, there, *_how(COPIES, setting, facts))
-    yield "\nSeconds are those that passed; at commits 296e540 and 3ef91fd two commands shared the GPU and took longer."
-    yield "docs/differences.md tells of the candidates of seed 0 under the shadow adversary on CIFAR-10 (`written`)."
+    yield "\nSeconds are those that passed. Two commands shared the GPU, and took longer, at commits 296e540 and"
+    yield "3ef91fd, and for cifar10-long and shakespeare-random at a04374a."
 
 
 def _facts(results: Results) -> list[dict[str, Any]]:
