@@ -84,6 +84,15 @@ def test_assignments() -> None:
     assert next(table["rate"] for table in spec.algorithms if table["name"] == "mifa") == 0.5
 
 
+def test_another_part_by_name_leaves_the_settings_of_the_one_before_behind() -> None:
+    spec = load("cifar10-0.8", ["adversary.name=anybody", "algorithms=['fedprox']"], setting="published")
+    assert spec.adversary == {"name": "anybody"}
+    first_the_setting = ["model.hidden=8", "model.name=char_lstm"]
+    model = load("cifar10-0.8", first_the_setting).model
+    assert (model["name"], model["hidden"], "start" in model) == ("char_lstm", 8, False)
+    assert load("cifar10-0.8", ["adversary.name=shadow"]).adversary == load("cifar10-0.8").adversary
+
+
 def test_a_file_can_be_like_a_preset(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(

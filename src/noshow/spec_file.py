@@ -41,7 +41,7 @@ def load_with(
     raw = read(source)
     _choose(raw, source, "setting", setting, WRITTEN)
     _choose(raw, source, "scale", scale, PAPER)
-    for key, value in changes:
+    for key, value in sorted(changes, key=lambda change: not change[0].endswith(".name")):  # a part, then its settings
         assign(raw, key, value)
     return validate(raw)
 
@@ -216,6 +216,8 @@ def _assign_inside(raw: dict[str, Any], key: str, value: Any) -> None:
     for step in path:
         table = table.setdefault(step, {}) if isinstance(table, dict) else None
     require(isinstance(table, dict) and last != "", f"{key}: there is no such table to set a value in")
+    if last == "name" and first != "algorithms" and table.get("name") != value:
+        table.clear()  # another part, as in a file that is `like` this one
     table[last] = value
 
 
