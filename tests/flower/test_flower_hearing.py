@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import small_federation
 from flwr.app import Array, ArrayRecord
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy_clients import enrolled, first_model, flat, live
 
@@ -29,6 +29,7 @@ DTYPES = st.sampled_from([np.float16, np.float32, np.float64])
     sends=st.sampled_from(["model", "gradient"]),
     seed=st.integers(0, 99),
 )
+@example(arrays=[(1, np.float64)], there=[True, True], sends="model", seed=29)  # a reply close to the model
 def test_sums_and_norms_are_those_of_plain_float64(
     arrays: list[tuple[int, type]], there: list[bool], sends: Sends, seed: int
 ) -> None:

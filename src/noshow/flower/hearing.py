@@ -86,11 +86,12 @@ class _Sum(NamedTuple):
     def add_rests(self, pieces: Sequence[_Piece]) -> np.ndarray:
         """All that is shorter than a stride, put together first: models have many small arrays."""
         places = np.concatenate([np.arange(0), *(np.arange(p.place.start, p.place.stop) for p in pieces)])
-        rows = np.zeros((len(self.replies), len(places)), np.float32)
+        rows, together = np.empty((len(self.replies), len(places)), np.float32), np.empty(len(places))
         with np.errstate(all="ignore"):
             for row, reply in zip(rows, self.replies, strict=True):
-                np.concatenate([row[:0], *(reply[p.slot][p.part] for p in pieces)], out=row, casting="unsafe")
-            _say(rows, self.sent[places], self.sends, rows)
+                parts = (reply[p.slot][p.part] for p in pieces)
+                np.concatenate([together[:0], *parts], out=together, casting="unsafe")
+                _say(together, self.sent[places], self.sends, row)  # of float64 arrays not rounded before
             self.total[places] = np.einsum("k,kd->d", self.factors, rows)
             return np.einsum("kd,kd->k", rows, rows, dtype=np.float64)
 
