@@ -77,11 +77,11 @@ def reproduce(
 
 
 BESIDE = {
-    "cifar10-long": "cifar10-0.2",
-    "shakespeare-0.7": "shakespeare-0.7",
-    "shakespeare-random": "shakespeare-0.7",
+    "cifar10-long": ("cifar10-0.2", ("fedavg_variant", "fedprox_variant")),
+    "shakespeare-0.7": ("shakespeare-0.7", ("fedavg_variant",)),
+    "shakespeare-random": ("shakespeare-0.7", ("fedavg", "fedavg_variant")),
 }
-"""Whose variants are drawn as lines, where the paper does so or where that is what a figure is held against."""
+"""Which levels of which experiment are drawn as lines, where the paper does so or what a figure is held against."""
 
 
 def folder_of(out: Path, name: str, setting: str, scale: str, cell: str) -> Path:
@@ -134,7 +134,7 @@ def _draw(
     console: Console, experiment: Experiment, setting: str, scale: str, seeds: tuple[int, ...] | None, out: Path
 ) -> None:
     from noshow.paper.experiments import find
-    from noshow.paper.figures import VARIANTS, draw
+    from noshow.paper.figures import draw
     from noshow.paper.results import Results
 
     def curves_of(experiment: Experiment, cell: str) -> Results:
@@ -143,13 +143,13 @@ def _draw(
 
     runs = {cell: curves_of(experiment, cell).curves() for cell in experiment.cells}
     levels = {}
-    beside = BESIDE.get(experiment.name)
-    if beside is not None:
+    if experiment.name in BESIDE:
+        beside, labels = BESIDE[experiment.name]
         other = find(beside)
         assert not isinstance(other, str)
         there = curves_of(other, "").curves()
         where = "its level" if other is experiment else f"its level in {beside}"
-        levels = {f"{label}, {where}": there[label] for label in VARIANTS if label in there}
+        levels = {f"{label}, {where}": there[label] for label in labels if label in there}
     count = len(seeds or experiment.seeds)
     size = "" if scale == "paper" else f", {scale} scale"
     title = f"{experiment.name} ({setting}{size}), {count} {'seed' if count == 1 else 'seeds'}"

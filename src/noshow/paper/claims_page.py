@@ -23,16 +23,18 @@ OPENING = """# Results
 What the paper's experiments give here, and every claim that the paper makes about them with what became of it.
 `noshow reproduce NAME` runs an experiment and draws its figures; `noshow reproduce --claims` writes this page from the
 results beside it: its measurements and verdicts are computed; the claims (in our words), the yardsticks below and the
-authors' values are ours to choose or read off, and the yardsticks of claims 1, 2, 15, 16, 19, 20, 26b, 27, 37 and 44
-and that of one seed were settled or mended after first results had been seen. `written` is the paper's text;
-`published` makes the choices of the authors' program where these are settings (docs/differences.md).
+authors' values are ours to choose or read off, and the yardsticks of claims 1, 2, 15, 16, 19, 20, 26, 26b, 27, 37 and
+44 and that of one seed were settled or mended after first results had been seen. `written` is the paper's text;
+`published` makes the choices of the authors' program where these are settings (docs/differences.md). In the figures,
+lines are means over seeds and bands go from the lowest seed to the highest.
 
 How things are measured:
 
 - A *level* is the mean over the *tail*, the evaluations of the last quarter of a run (500 of 2000 rounds), one number a
   seed; then mean ± sample standard deviation over the seeds {seeds}, which is the *spread*.
-- Seeds are paired: one seed gives every algorithm the same samples, batches and silences. *a over b* is the gain of a,
-  seed by seed: more accuracy or less loss, positive where a is better.
+- Seeds are paired: one seed gives every algorithm the same samples, batches and, unless the adversary looks at replies
+  (shakespeare-0.7), silences. *a over b* is the gain of a, seed by seed: more accuracy or less loss, positive where a
+  is better.
 - *Better*: the gain is positive in every seed and its mean above its own spread; worse likewise; *not decidable* where
   neither is so. With three seeds, one of two equal algorithms would pass by chance about one time in ten, and the other
   as often: a single narrow comparison proves little. *By far*: better, by more than 3 times the larger spread.
@@ -44,7 +46,8 @@ How things are measured:
   the row tells.
 - *Converged*: the tail's line moves by less than its roughness, or the loss by less than 2 % between the tail's halves.
 - A claim of several comparisons *holds* if all do, *does not hold* if none does and some are denied, and *depends*
-  otherwise. The row lists all comparisons; of more than six, those that do not hold and the tightest that does.
+  otherwise: to beat all others *depends* where some are beaten, and the row tells how many. It lists all comparisons;
+  of more than six, those that do not hold and the tightest that does.
 
 **All seeds share one draw of the data** (`data.seed = 0`): who holds which examples. The spreads show the chance of
 samples, batches, silences and first models, not that of the partition.

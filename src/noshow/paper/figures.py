@@ -1,6 +1,7 @@
 """The paper's figures, drawn from results as the paper lays them out: train loss left, test accuracy right.
 
-Lines are means over seeds, bands go from the lowest seed to the highest. A line ends in a cross where a seed diverges.
+Lines are means over seeds, bands go from the lowest seed to the highest; epsilon_t is that of the first seed. A line
+ends in a cross where a seed diverges.
 """
 
 from __future__ import annotations
@@ -94,6 +95,10 @@ def _grid(runs: Runs, what: str, title: str) -> Figure:
     for axes, (cell, curves) in zip(panels.flat, runs.items(), strict=True):
         _lines(axes, list(curves.values()), what)
         axes.set_title(cell.replace("-", ", ").replace("K", "K = ").replace("r", "r = "), loc="left")
+    if what == LOSS:
+        # Single spikes in a cell or a seed must not flatten nine panels: they leave them.
+        means = [getattr(curve.scores, what).mean(0) for curves in runs.values() for curve in curves.values()]
+        panels.flat[0].set_ylim(top=1.1 * float(np.nanpercentile(np.concatenate(means), 99)))
     return _finished(figure, f"{title}: {what.replace('_', ' ')}")
 
 
@@ -134,20 +139,18 @@ def _lines(axes: Axes, curves: Sequence[Curves], what: str) -> None:
 def _level_lines(axes: Axes, levels: Levels, what: str) -> None:
     styles = styles_for([curve.label for curve in levels.values()])
     for called, curve in levels.items():
-        # Curves are whole, dashed or dotted.
-        height = float(level(curve, what).mean())
-        axes.axhline(height, color=styles[curve.label][0], linestyle="-.", linewidth=1, label=called)
+        colour, line = styles[curve.label]
+        level_line = "-." if line == "-" else ":"  # an original and its variant have one colour
+        axes.axhline(float(level(curve, what).mean()), color=colour, linestyle=level_line, linewidth=1, label=called)
 
 
 def _silence(axes: Axes, curves: Sequence[Curves]) -> None:
     for curve in curves:
         rounds = np.arange(curve.epsilon_t.shape[1])
-        axes.plot(rounds, curve.epsilon_t.mean(0), color="#333333", linewidth=0.5)
-        axes.fill_between(
-            rounds, curve.epsilon_t.min(0), curve.epsilon_t.max(0), color="#333333", alpha=0.2, linewidth=0
-        )
-        low, high = curve.epsilon_t.min(), curve.epsilon_t.max()
-        axes.set_title(f"epsilon_t of {curve.label}, from {low:.2f} to {high:.2f}", loc="left")
+        used = curve.epsilon_t[0]
+        axes.plot(rounds, used, color="#333333", linewidth=0.5)
+        title = f"epsilon_t of {curve.label}, seed {curve.seeds[0]}, from {used.min():.2f} to {used.max():.2f}"
+        axes.set_title(title, loc="left")
     axes.set_xlabel("round")
     axes.set_ylim(0, 1)
 
@@ -155,7 +158,7 @@ def _silence(axes: Axes, curves: Sequence[Curves]) -> None:
 def _zoom(axes: Axes, curves: Mapping[str, Curves]) -> None:
     """The last quarter of originals and variants, one box a type."""
     for place, pair in enumerate((("fedavg", "fedavg_variant"), ("fedprox", "fedprox_variant"))):
-        box = axes.inset_axes((0.34 + 0.37 * place, 0.5, 0.27, 0.4))
+        box = axes.inset_axes((0.5 + 0.27 * place, 0.58, 0.21, 0.32))
         _lines(box, [curves[label] for label in pair if label in curves], LOSS)
         last = max(curve.evaluated[-1] for curve in curves.values())
         box.set_xlim(0.75 * last, last)

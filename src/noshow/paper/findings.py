@@ -190,7 +190,7 @@ def unconverged(curve: Curves, what: str) -> Finding:
     drift, rough = readings.drift(curve, what).mean(), readings.roughness(curve, what).mean()
     words = f"{curve.label}, {CALLED[what]} drifts by {drift:+.2g} over the tail, with roughness {rough:.2g}"
     if what == LOSS:
-        words += f" ({drift / readings.level(curve, what).mean():+.2%} of the loss)"
+        words += f" ({readings.change(curve, what).mean():+.2%} between its halves)"
     return Finding(verdict, words, _least_ratio(np.abs(readings.drift(curve, what)), readings.roughness(curve, what)))
 
 

@@ -221,11 +221,19 @@ def converged(curve: Curves, what: str) -> np.ndarray:
         [False, True]
     """
     still = np.abs(drift(curve, what)) < roughness(curve, what)
-    if what == ACCURACY:
-        return still
+    return still if what == ACCURACY else still | (np.abs(change(curve, what)) < STEADY)
+
+
+def change(curve: Curves, what: str) -> np.ndarray:
+    """From the first half of the tail to the second, as a share of the first [seeds].
+
+    Example:
+        >>> change(example(loss=[[9, 9, 9, 9, 9, 9, 4, 4, 3, 3]]), LOSS).tolist()
+        [-0.25]
+    """
     middle = (1 + TAIL) / 2
     first, second = level(curve, what, TAIL, middle), level(curve, what, middle)
-    return still | (np.abs(second - first) < STEADY * np.abs(first))
+    return (second - first) / np.abs(first)
 
 
 def rounds_to(curve: Curves, what: str, target: np.ndarray) -> np.ndarray:
