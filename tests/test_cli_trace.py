@@ -75,6 +75,10 @@ def test_a_long_name_is_shown_whole(tmp_path: Path) -> None:
 def test_plot_writes_a_picture_beside_the_trace_or_where_it_is_told(live: Path, tmp_path: Path) -> None:
     assert str(tmp_path / "live.png") in noshow("trace", "plot", live, columns="400").stdout
     noshow("trace", "plot", live, "--out", tmp_path / "new" / "other.png")
+    before = live.read_bytes()
+    with pytest.raises(ns.NoshowError, match="is the trace itself: give the picture another name"):
+        noshow("trace", "plot", live, "--out", live)
+    assert live.read_bytes() == before
     for file in (tmp_path / "live.png", tmp_path / "new" / "other.png"):
         height, width, _ = matplotlib.image.imread(file).shape
         assert width > 1000

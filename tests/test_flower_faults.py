@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -21,6 +22,7 @@ import noshow as ns
 from noshow import trace
 from noshow.flower import Roster, Strategy
 from noshow.flower.faults import absent, rehearse, unreliable
+from noshow.flower.layout import decoded
 from noshow.trace import Entry, Trace
 
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, SUPERLINK_NODE_ID, 1
@@ -213,8 +215,8 @@ def test_replies_that_are_gradients_are_ranked_as_they_are(tmp_path: Path) -> No
     roster = Roster(tmp_path / "federation.sqlite")
     server = ns.servers.remember(ns.aggregators.mean())
     strategy = Strategy(server=server, roster=roster, sampled=6, timeout=0.3, rate=1.0, sends="gradient")
-    rehearsed = rehearse(strategy, ns.adversaries.largest_reply(), epsilon=0.5, roster=roster, sends="gradient")
-    start = np.array([9.0, 9, 9, 0, 0, 0])
+    rehearsed = rehearse(strategy, ns.adversaries.largest_reply(), epsilon=0.5, roster=roster)
+    start = np.array([0.0, 0, 0, 9, 9, 9])
     moved = rehearsed.start(nodes, model(*start), num_rounds=1).arrays["w"].numpy()
     np.testing.assert_allclose(moved, start - np.array([1, 2, 3, 0, 0, 0]) / 6, rtol=1e-6)
 
@@ -228,6 +230,16 @@ def test_nodes_that_are_not_on_the_roster_always_pass(tmp_path: Path) -> None:
     strategy = rehearse(FedAvg(), nobody_answers, roster=roster)
     moved = strategy.start(Nodes(6, one_hot), model(*[0.0] * 6), num_rounds=1).arrays["w"].numpy()
     np.testing.assert_allclose(moved, np.array([0, 0, 0, 4, 5, 6]) / 3, rtol=1e-6)
+
+
+def test_a_roster_that_knows_none_of_the_nodes_is_told(tmp_path: Path) -> None:
+    roster = Roster(tmp_path / "federation.sqlite")
+    strategy = rehearse(FedAvg(), ns.adversaries.largest_reply(), epsilon=0.6, roster=roster)
+    with pytest.raises(ns.NoshowError, match=r"nobody is on the roster of .*: enrol clients"):
+        strategy.configure_train(1, model(*[0.0] * 6), ConfigRecord(), Nodes(6, one_hot))
+    roster.enrol("site-0", 10)
+    with pytest.raises(ns.NoshowError, match="no node that is called is one of the roster's"):
+        strategy.configure_train(1, model(*[0.0] * 6), ConfigRecord(), Nodes(6, one_hot))
 
 
 def test_the_worst_case_is_the_worst_of_all_sets(tmp_path: Path) -> None:
@@ -323,6 +335,19 @@ def test_unreliable_clients_fail_as_often_as_asked_and_in_the_same_calls_again(
     assert first[:20] != first[20:40]
 
 
+def test_arrays_of_bfloat16_are_corrupted_too() -> None:
+    small = Array(np.asarray(jnp.ones(3, jnp.bfloat16)))
+
+    def replies(message: Message, context: Context) -> Message:
+        return Message(RecordDict({"arrays": ArrayRecord({"w": small})}), reply_to=message)
+
+    message = Message(RecordDict({"config": ConfigRecord({"server-round": 1})}), 5, "train")
+    context = Context(1, 1, {"partition-id": 0}, RecordDict({}), {})
+    spoilt = unreliable(corrupt=1.0)(message, context, replies).content["arrays"]["w"]
+    assert spoilt.dtype == "bfloat16"
+    assert np.isnan(decoded(spoilt).astype(np.float32)).all()
+
+
 def test_only_training_is_disturbed() -> None:
     reply = call(echo(unreliable(crash=1.0)), 3, 1, kind="evaluate")
     assert reply.content["arrays"]["w"].numpy().tolist() == [1.0, 2.0]
@@ -366,6 +391,12 @@ def test_absent_clients_by_a_trace_and_by_chance() -> None:
 def test_mods_say_what_they_miss() -> None:
     with pytest.raises(ns.NoshowError, match="'largest_reply' must see a whole round to choose: give it to `rehearse`"):
         absent(ns.adversaries.largest_reply(), clients=4)
+    with pytest.raises(ns.NoshowError, match=r"clients is 2\.5: give a whole number"):
+        absent(ns.adversaries.random_response(0.5), clients=2.5)  # type: ignore[arg-type]
+    with pytest.raises(ns.NoshowError, match=r"seed is -1: give a whole number from 0"):
+        unreliable(seed=-1)
+    with pytest.raises(ns.NoshowError, match="sends is 'grad': give 'model' or 'gradient'"):
+        rehearse(FedAvg(), ns.adversaries.random_response(0.5), sends="grad")  # type: ignore[arg-type]
     with pytest.raises(ns.NoshowError, match="clients is 0"):
         absent(ns.adversaries.random_response(0.5), clients=0)
     with pytest.raises(ns.NoshowError, match="partition-id is 7, and clients is 4: give the number of all clients"):

@@ -66,10 +66,12 @@ def plot(
 ) -> None:
     """Draw who answered in which round, and each client's total."""
     from noshow import trace
+    from noshow.errors import require
     from noshow.files import write_whole
 
     figure = trace.picture(trace.read(file), file.name)
     place = out or file.with_suffix(".png")
+    require(place.resolve() != file.resolve(), f"--out {place} is the trace itself: give the picture another name")
     write_whole(place, lambda part: figure.savefig(part, dpi=150, format="png"))
     _say(f"picture: {place}")
 

@@ -68,14 +68,27 @@ def curve(rate: Rate, rounds: int) -> np.ndarray:
         [1.0, 0.7099999785423279, 0.5799999833106995, 0.5]
     """
     require(callable(rate), f"the rate is {rate!r}: give a function from a round to a number, as noshow.rates has them")
+    return np.array([at(rate, t) for t in range(rounds)], np.float32)
+
+
+def at(rate: Rate, t: int) -> float:
+    """The rate of round t; raises unless it is a finite number above zero.
+
+    Example:
+        >>> at(inverse_sqrt(0.5), 3)
+        0.25
+    """
+    said = rate(t)
     try:
-        values = np.array([float(rate(t)) for t in range(rounds)], np.float32)
+        value = float(said)
     except (TypeError, ValueError):
-        raise NoshowError(f"the rate of round 0 is {rate(0)!r}: give a function from a round to a number") from None
-    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
-    if bad.size:
-        raise NoshowError(f"the rate is {values[bad[0]]} in round {bad[0]}: rates must be finite and above zero")
-    return values
+        raise NoshowError(f"the rate of round {t} is {said!r}: give a function from a round to a number") from None
+    with np.errstate(over="ignore", under="ignore"):
+        kept = np.float32(value)
+    require(
+        bool(np.isfinite(kept) and kept > 0), f"the rate is {kept} in round {t}: rates must be finite and above zero"
+    )
+    return value
 
 
 def _above_zero(name: str, value: float) -> None:

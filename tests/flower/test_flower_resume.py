@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,7 @@ def test_two_runs_share_a_roster(tmp_path: Path) -> None:
         ({"sampled": 4}, "another sampled"),
         ({"seed": 9}, "another seed"),
         ({"server": ns.servers.average()}, "another server"),
+        ({"server": ns.servers.remember(ns.aggregators.mean(), memory="bfloat16")}, "another server"),
         ({"sends": "gradient"}, "another sends"),
     ],
 )
@@ -139,11 +141,41 @@ def test_another_experiment_under_the_same_name_is_refused(
         ({"largest_norm": 0.0}, "largest_norm is 0.0"),
         ({"rate": 0.0}, "rate is 0.0"),
         ({"evaluate_every": -1}, "evaluate_every is -1"),
+        ({"seed": -1}, r"seed is -1: give a whole number from 0 to 2\^32 - 1"),
+        ({"timeout": None}, "timeout is None: give seconds"),
+        ({"roster": "f.sqlite"}, r"roster is 'f.sqlite': give a noshow.flower.Roster"),
+        ({"server": ns.servers.average}, r"server is <function average.*: give one, such as ns.servers.amplify\(\)"),
     ],
 )
 def test_bad_settings_are_told_in_a_sentence(changes: dict[str, object], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(ns.NoshowError, match=sentence):
         strategy_at(tmp_path, **changes)
+
+
+@pytest.mark.parametrize("bad", [lambda t: t / 10, lambda t: float("nan"), lambda t: -1.0])
+def test_a_rate_that_is_none_is_told_before_anybody_trains(bad: Callable[[int], float], tmp_path: Path) -> None:
+    grid = FakeGrid({1: adding("a", 10)})
+    with pytest.raises(ns.NoshowError, match="in round 0: rates must be finite and above zero"):
+        strategy_at(tmp_path, sampled=1, rate=bad).start(grid, model_of(w=np.zeros(1)), 1)
+    assert all(message.metadata.message_type == "query.roster" for message in grid.sent)
+
+
+def test_large_seeds_and_numpys_numbers_are_taken(tmp_path: Path) -> None:
+    grid = FakeGrid({1: adding("a", 10), 2: adding("b", 10)})
+    settings = {"sampled": 1, "seed": 2**32 - 1, "mu": np.float32(0.5), "server": ns.servers.average()}
+    strategy_at(tmp_path, **settings).start(grid, model_of(w=np.zeros(1)), 2)
+    told = [message.content["config"] for message in grid.sent if message.metadata.message_type == "train"]
+    assert [config["proximal-mu"] for config in told] == [0.5, 0.5]
+
+
+def test_starting_once_more_returns_what_is_known_and_asks_nobody(tmp_path: Path) -> None:
+    strategy, grid = strategy_at(tmp_path, sampled=1, server=ns.servers.average()), FakeGrid({1: adding("a", 10)})
+    first = strategy.start(grid, model_of(w=np.zeros(1)), 3)
+    sent = len(grid.sent)
+    again = strategy.start(grid, model_of(w=np.zeros(1)), 3)
+    assert len(grid.sent) == sent
+    assert sorted(again.train_metrics_clientapp) == sorted(first.train_metrics_clientapp) == [1, 2, 3]
+    assert sorted(again.evaluate_metrics_clientapp) == sorted(first.evaluate_metrics_clientapp) == [1, 2, 3]
 
 
 def test_what_is_not_trained_stays_as_it_was_in_the_first_model(tmp_path: Path) -> None:
@@ -181,6 +213,9 @@ def test_an_evaluation_that_was_cut_short_is_made_up_for(tmp_path: Path) -> None
 
 
 def test_a_timeout_given_to_start_is_for_that_start_and_is_checked(tmp_path: Path) -> None:
+    hurried = strategy_at(tmp_path, sampled=2, timeout=60.0)
+    with pytest.raises(ns.NoshowError, match="1 clients and 2 are to be sampled"):  # and not after a minute
+        hurried.start(FakeGrid({1: adding("a", 1)}), model_of(w=np.zeros(1)), 1, timeout=0.2)
     strategy = strategy_at(tmp_path, sampled=1)
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(ns.NoshowError, match=r"timeout is .*: give seconds, more than zero"):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import small_federation
-from fake_grid import FakeGrid, Node
-from flwr.app import ArrayRecord, Message
+from fake_grid import FakeGrid, Node, failed
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from numpy_clients import FIRST_NODE, NumpyClient, adding, enrolled, first_model, flat, live, model_of
 
 import noshow as ns
@@ -54,9 +55,16 @@ def test_a_roster_from_a_file(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("name,n\na,1\n", "columns client and n"),
-        ("client,n\na,many\n", "columns client and n"),
+        ("client,n\na,many\n", r"line 2 of .*clients.csv: n is 'many': give a whole number, 1 or more"),
+        ("client,n\na,12.5\n", r"line 2 of .*: n is '12.5'"),
+        ("client,n\na,\n", r"line 2 of .*: n is ''"),
         ("client,n\na,0\n", "1 or"),
         ("client,n\nb,5\na,0\n", "1 or"),
+        ("client,n\nb,5\n\na,1,200\n", "line 4 of .* has 3 cells: give 2, one a column"),
+        ("client,n\na,5\n a ,7\n", "line 3 of .* names 'a' once more"),
+        ("client,n\n", "names no clients"),
+        ("", "first line must name the columns"),
+        (f"client,n\n{'a' * 200_000},1\n", "cannot be read: field larger"),
     ],
 )
 def test_a_bad_file_is_told_in_a_sentence(text: str, sentence: str, tmp_path: Path) -> None:
@@ -65,6 +73,27 @@ def test_a_bad_file_is_told_in_a_sentence(text: str, sentence: str, tmp_path: Pa
     with pytest.raises(ns.NoshowError, match=sentence):
         roster.enrol_file(tmp_path / "clients.csv")
     assert roster.members() == []
+
+
+def test_a_file_of_another_encoding_is_told(tmp_path: Path) -> None:
+    (tmp_path / "clients.csv").write_bytes("client,n\nMünchen,5\n".encode("latin-1"))
+    with pytest.raises(ns.NoshowError, match="cannot be read: 'utf-8' codec"):
+        Roster(tmp_path / "f.sqlite").enrol_file(tmp_path / "clients.csv")
+
+
+def test_spaces_around_a_name_are_none_of_it(tmp_path: Path) -> None:
+    (tmp_path / "clients.csv").write_text("n, client\n5, a \n")
+    roster = Roster(tmp_path / "f.sqlite")
+    roster.enrol_file(tmp_path / "clients.csv")
+    assert [(m.client, m.n) for m in roster.members()] == [("a", 5)]
+
+
+def test_a_roster_serves_other_threads_than_its_own(tmp_path: Path) -> None:
+    roster = Roster(tmp_path / "f.sqlite")
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(roster.enrol, f"client-{number}", 5) for number in range(40)]:
+            done.result()
+    assert len(roster.members()) == 40
 
 
 def test_a_spreadsheets_file_and_numpys_numbers_are_taken(tmp_path: Path) -> None:
@@ -229,17 +258,20 @@ def test_a_node_that_does_not_introduce_itself_is_told_once(tmp_path: Path, capl
     federation = small_federation(M)
     grid = live(federation)
 
-    def rude(message: Message) -> Message:
-        return NumpyClient("", federation.of_client(0), "sgd", 1).reply(message, {})
+    def counts_in_floats(message: Message) -> Message:
+        said = ConfigRecord({"client": "x", "num-examples": 1200.0})
+        return Message(RecordDict({"roster": said}), reply_to=message)
 
-    grid.nodes[11] = rude
-    grid.online.add(11)
+    grid.nodes |= {11: lambda message: failed(message, 2), 12: counts_in_floats}
+    grid.online |= {11, 12}
     strategy = Strategy(
         server=ns.servers.average(), roster=enrolled(tmp_path / "f.sqlite", federation), sampled=M, timeout=1.0
     )
     with caplog.at_level(logging.INFO, "flwr"):
         strategy.start(grid, first_model(), 3)
-    assert sum("node 11 did not say who it is" in record.getMessage() for record in caplog.records) == 1
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("node 11 did not say who it is: its app needs a function" in line for line in told) == 1
+    assert sum("'num-examples': 1200.0}]: its app must answer with" in line for line in told) == 1
 
 
 def test_the_database_is_plain_sqlite(tmp_path: Path) -> None:

@@ -292,6 +292,23 @@ def test_a_step_beyond_the_models_own_type_leaves_the_model_as_it_was(tmp_path: 
     assert {entry.reason for entry in ns.trace.read(tmp_path / "trace.parquet")} == {"overflow"}
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_what_is_remembered_never_carries_the_model_beyond_its_numbers(kind: type, tmp_path: Path) -> None:
+    far = 0.6 * float(np.finfo(kind).max)
+    more = min(far, 5e14)  # as far as a reply may be from the model
+    answers = adding("a", 10, more)
+
+    def once(message: Message) -> Message | None:
+        return None if message.metadata.message_type == "train" and len(grid.sent) > 2 else answers(message)
+
+    grid = FakeGrid({1: once})
+    server = ns.servers.remember(lambda points, weights, key: far / more * points[0])
+    roster = Roster(tmp_path / "f.sqlite")
+    strategy = Strategy(server=server, roster=roster, sampled=1, timeout=0.2, evaluate_every=0)
+    after = [flat(strategy.start(grid, model_of(w=np.zeros(2, kind)), t).arrays) for t in (1, 2, 3)]
+    np.testing.assert_allclose(after, far, rtol=1e-3)  # the second step of that length would be too far
+
+
 def test_bfloat16_is_trained(tmp_path: Path) -> None:
     """NumPy's files know no such type, and Flower's records name it."""
     strategy, grid = playing(tmp_path, {1: adding("a", 10), 2: adding("b", 30)})

@@ -25,8 +25,8 @@ from flwr.supercore import log
 
 from noshow import budget
 from noshow.contracts import Adversary, Model, Scene
-from noshow.errors import NoshowError, require
-from noshow.flower.layout import Layout, UnreadableError
+from noshow.errors import NoshowError, require, whole
+from noshow.flower.layout import Layout, UnreadableError, decoded
 from noshow.flower.post import records
 from noshow.flower.roster import Member, Roster
 from noshow.flower.silence import Sends
@@ -67,7 +67,7 @@ def rehearse(
     *,
     epsilon: float | None = None,
     roster: Roster | None = None,
-    sends: Sends = "model",
+    sends: Sends | None = None,
     seed: int = 0,
 ) -> AnyStrategy:
     """The same strategy, with an adversary between it and the replies: what it silences never comes.
@@ -82,8 +82,9 @@ def rehearse(
         epsilon: the law's share, for adversaries under the law.
         roster: who is registered, with n_i, as `noshow.flower.Strategy` has it. If left out, the clients are the nodes
             that were ever online, in the order of their ids, and count alike: the law then speaks of their number.
-            Replies from nodes that are not on the roster always pass.
-        sends: what a reply's arrays are, the client's trained `"model"` or a `"gradient"`.
+            A run of `noshow.flower.Strategy` writes nodes into it; replies from other nodes always pass.
+        sends: what a reply's arrays are, the client's trained `"model"` or a `"gradient"`. If left out, what
+            `noshow.flower.Strategy` was told, and the model for other strategies.
         seed: the adversary draws as in the simulator with this seed.
 
     Example:
@@ -92,7 +93,10 @@ def rehearse(
         >>> strategy = rehearse(FedAvg(), ns.adversaries.largest_reply(), epsilon=0.6)
     """
     _check(adversary, epsilon)
-    theatre = Theatre(adversary, epsilon, roster, sends, seed)
+    _check_seed(seed)
+    told: Sends = strategy.sends if isinstance(strategy, OwnStrategy) else "model"
+    require(sends in (None, "model", "gradient"), f"sends is {sends!r}: give 'model' or 'gradient'")
+    theatre = Theatre(adversary, epsilon, roster, sends or told, seed)
     kind: Any = type(strategy)
 
     class Rehearsed(kind):  # type: ignore[misc]  # whatever class the strategy is of: it keeps its own `start`
@@ -135,12 +139,18 @@ class Theatre:
             sizes = np.ones(len(nodes), np.int64)
         else:
             members = self._roster.members()
+            require(len(members) > 0, f"nobody is on the roster of {self._roster.path}: enrol clients")
             nodes, sizes = [member.node for member in members], np.array([member.n for member in members], np.int64)
         self._places = {node: place for place, node in enumerate(nodes) if node is not None}
         self._registered = Registered(sizes)
         self._sent = arrays
         self._unreached = [] if self._roster is None else unreached
         self._messages = [message for message in messages if message.metadata.dst_node_id in self._places]
+        require(
+            len(self._messages) > 0 or not messages,
+            "no node that is called is one of the roster's, so that nobody could be silenced: leave the roster out, or "
+            "let noshow's Strategy meet these nodes first",
+        )
         if self._prepared is None or self._prepared[0] != len(sizes):
             self._prepared = len(sizes), _prepared(self._adversary, self._registered, self._seed)
 
@@ -216,7 +226,9 @@ def absent(adversary: Adversary, clients: int, *, seed: int = 0) -> Mod:
         not (adversary.lawful or adversary.sees_replies or adversary.sees_gradient),
         f"the adversary {adversary.name!r} must see a whole round to choose: give it to `rehearse`, at the server",
     )
+    clients = whole(clients, f"clients is {clients!r}")
     require(clients >= 1, f"clients is {clients}: give the number of clients, 1 or more")
+    _check_seed(seed)
     registered = Registered(np.ones(clients, np.int64))
     state = _prepared(adversary, registered, seed)
 
@@ -257,6 +269,7 @@ def unreliable(
     together = crash + delay + corrupt
     require(together <= 1, f"crash, delay and corrupt add up to {together}: a call has one fault at most, so give less")
     require(0 <= seconds < 1e6, f"seconds is {seconds}: give 0 or more")
+    _check_seed(seed)
 
     def mod(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
         if not _is_training(message):
@@ -288,6 +301,11 @@ def _check(adversary: Adversary, epsilon: float | None) -> None:
         budget.limit(epsilon or 0.0, 1, np.ones(1, np.int64))
     else:
         require(epsilon is None, f"the adversary {adversary.name!r} acts with the law off: leave epsilon out")
+
+
+def _check_seed(seed: int) -> None:
+    number = whole(seed, f"seed is {seed!r}")
+    require(0 <= number < 2**32, f"seed is {number}: give a whole number from 0 to 2^32 - 1")
 
 
 def _prepared(adversary: Adversary, registered: Registered, seed: int) -> Any:
@@ -331,5 +349,5 @@ def _number(context: Context) -> int:
 
 
 def _spoilt(array: Array) -> Array:
-    values = array.numpy()
-    return Array(np.full_like(values, np.nan)) if np.issubdtype(values.dtype, np.floating) else array
+    values = decoded(array)
+    return Array(np.full_like(values, np.nan)) if jnp.issubdtype(values.dtype, np.floating) else array

@@ -28,7 +28,7 @@ class Reception:
     """Asks new nodes who they are, and takes their answers as they come."""
 
     def __init__(self, roster: Roster, patience: float) -> None:
-        self._roster, self._patience = roster, patience
+        self._roster, self.patience = roster, patience
         self._asked: dict[str, tuple[int, float]] = {}
         self._done: set[int] = set()
         self._numbers: set[int] = set()
@@ -46,15 +46,15 @@ class Reception:
         pending = {node for node, _ in self._asked.values()}
         online = list(grid.get_node_ids())
         new = [node for node in online if node not in self._done and node not in pending]
-        questions = [Message(RecordDict({}), node, QUESTION, ttl=self._patience) for node in new]
+        questions = [Message(RecordDict({}), node, QUESTION, ttl=self.patience) for node in new]
         taken = push(grid, questions)
         for asked in (message.metadata for message in questions if message.metadata.message_id in taken):
-            self._asked[asked.message_id] = asked.dst_node_id, now + self._patience
+            self._asked[asked.message_id] = asked.dst_node_id, now + self.patience
         return set(online)
 
     def gather(self, grid: Grid, fewest: int) -> None:
         """Wait until everybody online was asked and has answered, and the roster has enough clients to sample."""
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self.patience
         self.welcome(grid)
         while (self._asked or len(self._roster.members()) < fewest) and time.monotonic() < end:
             time.sleep(10 * FIRST_PAUSE)
@@ -88,9 +88,14 @@ class Reception:
         self._numbers = numbers
 
     def _enter(self, node: int, reply: Message) -> None:
-        introduced = None if reply.has_error() else _introduction(reply.content)
-        if introduced is None:
+        if reply.has_error():
             log(WARNING, "node %s did not say who it is: its app needs a function for %s", node, QUESTION)
+            return
+        introduced = _introduction(reply.content)
+        if introduced is None:
+            said = [dict(record) for record in records(reply.content, ConfigRecord)]
+            needed = "a ConfigRecord with client, a name, and num-examples, a whole number from 1 to 2^31 - 1"
+            log(WARNING, "node %s introduced itself with %s: its app must answer with %s", node, said, needed)
             return
         client, n = introduced
         known = {member.client: member.n for member in self._roster.members()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ def averaged(replies: Sequence[Message], sizes: Sequence[int]) -> MetricRecord:
         ...         self.content = RecordDict({"metrics": MetricRecord({"loss": loss, "num-examples": 9})})
         >>> dict(averaged([Reply(1.0), Reply(4.0)], [20, 10]))
         {'loss': 2.0}
+        >>> dict(averaged([Reply([0.5]), Reply([1.0, 3.0]), Reply([2.0, 4.0])], [10, 10, 10]))
+        {'loss': [1.5, 3.5]}
     """
     reported: dict[str, list[tuple[Any, int]]] = {}
     for reply, size in zip(replies, sizes, strict=True):
@@ -36,7 +39,7 @@ def averaged(replies: Sequence[Message], sizes: Sequence[int]) -> MetricRecord:
 
 
 def _mean(values: list[tuple[Any, int]]) -> Any:
-    usual = np.shape(values[0][0])
+    (usual, _), *_ = Counter(np.shape(value) for value, _ in values).most_common()
     alike = [(value, size) for value, size in values if np.shape(value) == usual]
     mean = np.average([value for value, _ in alike], axis=0, weights=[size for _, size in alike])
     return mean.tolist()

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import csv
 import sqlite3
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from noshow.csv_cells import Cells, cells_of, header_of, whole_number
 from noshow.errors import NoshowError, require, whole
 
 # Node ids are unsigned 64-bit numbers, and SQLite's are signed: they are kept as text.
@@ -59,6 +61,7 @@ class Roster:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._database = _opened(self.path)
+        self._one_at_a_time = threading.RLock()  # a notebook makes the roster, and Flower's own thread uses it
         weakref.finalize(self, self._database.close)
         with self.transaction() as database:
             database.execute(_TABLE)
@@ -78,11 +81,9 @@ class Roster:
         """Register the clients of a CSV file with the columns `client` and `n`: all of them, or nobody."""
         try:
             with Path(path).open(encoding="utf-8-sig", newline="") as file:  # spreadsheets begin files with a mark
-                rows = [(row["client"], int(row["n"])) for row in csv.DictReader(file)]
-        except OSError as error:
-            raise NoshowError(f"{path} cannot be read: {error.strerror or error}") from None
-        except (KeyError, TypeError, ValueError):
-            raise NoshowError(f"{path} is no roster: give a CSV file with the columns client and n") from None
+                rows = _clients(csv.reader(file, strict=True), Path(path))
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise NoshowError(f"{path} cannot be read: {error}") from None
         self._enrol(rows)
 
     def _enrol(self, rows: list[tuple[str, int]]) -> None:
@@ -116,21 +117,22 @@ class Roster:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """The database, for changes that all happen or do not."""
-        try:
-            self._database.execute("begin immediate")
-            yield self._database
-            self._database.execute("commit")
-        except sqlite3.DatabaseError as error:
-            raise NoshowError(f"{self.path} cannot be used as a roster: {error}") from None
-        finally:
-            if self._database.in_transaction:
-                self._database.execute("rollback")
+        with self._one_at_a_time:
+            try:
+                self._database.execute("begin immediate")
+                yield self._database
+                self._database.execute("commit")
+            except sqlite3.DatabaseError as error:
+                raise NoshowError(f"{self.path} cannot be used as a roster: {error}") from None
+            finally:
+                if self._database.in_transaction:
+                    self._database.execute("rollback")
 
 
 def _opened(path: Path) -> sqlite3.Connection:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        database = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+        database = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.OperationalError) as error:
         raise NoshowError(f"{path} cannot be opened: {error}") from None
     try:
@@ -145,6 +147,21 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.close()
         raise NoshowError(f"{path} cannot be used as a roster: {error}") from None
     return database
+
+
+def _clients(lines: Any, file: Path) -> list[tuple[str, int]]:
+    header = header_of(lines)
+    require(
+        len(set(header)) == len(header) and {"client", "n"} <= set(header),
+        f"{file} is no roster: its first line must name the columns client and n",
+    )
+    told: dict[str, Cells] = {}
+    for cells in cells_of(lines, header, file):
+        client = cells.texts["client"]
+        require(client not in told, f"{cells.where} names {client!r} once more: give each client one line")
+        told[client] = cells
+    require(len(told) > 0, f"{file} names no clients: give a line for each")
+    return [(name, cells.read("n", whole_number, "a whole number, 1 or more")) for name, cells in told.items()]
 
 
 def _examples(client: str, n: int) -> int:

@@ -96,6 +96,7 @@ class Session:
         self._ledger.close_round(t, theta, self._numbers, self._changes(memory), numbers, entries, metrics)
         self.round, self.theta, self._memory = t, theta, memory
         self.heard |= dict.fromkeys(numbers, t)
+        self.metrics[t, "train"] = metrics
 
     def _changes(self, memory: Memory) -> dict[tuple[int, int], np.ndarray]:
         if memory is self._memory:
@@ -131,9 +132,9 @@ def sample(seed: int, t: int, clients: int, sampled: int) -> np.ndarray:
         >>> sorted(sample(seed=0, t=3, clients=4, sampled=9).tolist())
         [0, 1, 2, 3]
     """
-    return np.asarray(_sample(seed, t, clients, min(sampled, clients)))
+    return np.asarray(_sample(np.uint32(seed), t, clients, min(sampled, clients)))
 
 
 @partial(jax.jit, static_argnums=3)
-def _sample(seed: int, t: int, clients: int, sampled: int) -> Any:
+def _sample(seed: Any, t: int, clients: int, sampled: int) -> Any:
     return without_replacement(round_key(seed, t, Purpose.SAMPLE), clients, sampled)

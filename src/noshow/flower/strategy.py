@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from logging import INFO
+from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,13 +23,13 @@ from noshow.errors import NoshowError, require, whole
 from noshow.flower.call import Call, Outcome, claims_of
 from noshow.flower.handshake import Reception
 from noshow.flower.layout import Layout
-from noshow.flower.ledger import Ledger
+from noshow.flower.ledger import Ledger, Metrics
 from noshow.flower.metrics import averaged
 from noshow.flower.post import collect, pull, push
 from noshow.flower.roster import Member, Roster
 from noshow.flower.session import Session, Step, Terms, sample
 from noshow.flower.silence import Opened, Sends, Silence, judged, of_error, opened
-from noshow.rates import as_rate
+from noshow.rates import as_rate, at
 from noshow.trace import write
 
 ROUND, RATE, MU, HEARD = "server-round", "rate", "proximal-mu", "last-heard"
@@ -93,9 +94,12 @@ class Strategy(FlowerStrategy):
         trace: str | Path | None = None,
     ) -> None:
         # NumPy's numbers could not be kept as JSON.
+        require(isinstance(server, Server), f"server is {server!r}: give one, such as ns.servers.amplify()")
+        require(isinstance(roster, Roster), f"roster is {roster!r}: give a noshow.flower.Roster")
         numbers = {"sampled": sampled, "seed": seed, "evaluate_every": evaluate_every}
         sampled, seed, evaluate_every = (whole(number, f"{name} is {number!r}") for name, number in numbers.items())
         require(sampled >= 1, f"sampled is {sampled}: sample 1 client or more")
+        require(0 <= seed < 2**32, f"seed is {seed}: give a whole number from 0 to 2^32 - 1")
         _check_timeout(timeout)
         require(sends in ("model", "gradient"), f"sends is {sends!r}: give 'model' or 'gradient'")
         require(mu is None or (math.isfinite(mu) and mu >= 0), f"mu is {mu}: give zero or more")
@@ -103,7 +107,8 @@ class Strategy(FlowerStrategy):
         require(0 < largest_norm <= 1e15, f"largest_norm is {largest_norm}: give a number above zero, 1e15 at most")
         self._server, self._roster, self._sampled = server, roster, sampled
         self._timeout = self._usual_timeout = timeout
-        self._rate, self._sends, self._mu, self._seed = as_rate(rate), sends, mu, seed
+        self._rate, self._sends, self._seed = as_rate(rate), sends, seed
+        self._mu = None if mu is None else float(mu)
         self._every, self._largest, self._trace, self._run = evaluate_every, largest_norm, trace, run
         self._ledger = Ledger(roster, run)
         self._reception = Reception(roster, timeout)
@@ -133,6 +138,7 @@ class Strategy(FlowerStrategy):
         """
         self._timeout = self._usual_timeout if timeout is None else timeout
         _check_timeout(self._timeout)
+        self._reception.patience = self._timeout
         session = self._opened(initial_arrays)
         self.summary()
         result = _result(session)
@@ -166,7 +172,7 @@ class Strategy(FlowerStrategy):
         session.align(members)
         self._announce(members)
         ids = sample(self._seed, server_round - 1, len(members), self._sampled)
-        told = {**config, ROUND: server_round, RATE: float(self._rate(server_round - 1))}
+        told = {**config, ROUND: server_round, RATE: at(self._rate, server_round - 1)}
         told |= {} if self._mu is None else {MU: self._mu}
 
         @cache  # most clients were last heard in the same round, and Flower takes its time to check what it carries
@@ -220,6 +226,11 @@ class Strategy(FlowerStrategy):
         return averaged(came, [sizes[reply.metadata.reply_to_message_id] for reply in came]) if came else None
 
     @property
+    def sends(self) -> Sends:
+        """What a reply's arrays are."""
+        return self._sends
+
+    @property
     def unreached(self) -> list[Member]:
         """Those sampled in the round in progress who are at no node: no message goes to them."""
         call = self._call
@@ -244,10 +255,10 @@ class Strategy(FlowerStrategy):
     def _opened(self, arrays: ArrayRecord) -> Session:
         if self._session is None:
             layout = Layout.of(arrays)
-            shapes = [list(leaf.shape) for leaf in jax.tree.leaves(jax.eval_shape(lambda: self._server.init(1, 1)))]
+            leaves = jax.tree.leaves(jax.eval_shape(lambda: self._server.init(1, 1)))
             settings = {
                 "model": layout.description,
-                "server": shapes,
+                "server": [f"{leaf.dtype} {list(leaf.shape)}" for leaf in leaves],
                 "sampled": self._sampled,
                 "sends": self._sends,
                 "seed": self._seed,
@@ -257,7 +268,7 @@ class Strategy(FlowerStrategy):
 
     def _hear(self, session: Session, call: Call, came: list[Message | None]) -> tuple[Outcome, Step]:
         """Who is an answer, and where the server goes with those alone."""
-        terms = Terms(self._seed, float(self._rate(call.t - 1)), self._sends)
+        terms = Terms(self._seed, at(self._rate, call.t - 1), self._sends)
         silences: list[Silence | None] = []
         replies: list[Opened | None] = []
         for sent, reply in zip(call.messages, came, strict=True):
@@ -275,6 +286,8 @@ class Strategy(FlowerStrategy):
         if not session.layout.holds(step.theta):
             silences = [silence or Silence("overflow") for silence in silences]
             step = session.step(call, [None] * len(came), terms)
+        if not session.layout.holds(step.theta):  # a server that remembers moves on when nobody answers, too
+            step = step._replace(theta=session.theta)
         return Outcome(call, silences, claims_of(came)), step
 
     def _called(self, grid: Grid, calls: list[Message]) -> dict[str, Message]:
@@ -300,7 +313,7 @@ class Strategy(FlowerStrategy):
             self._keep(result.evaluate_metrics_clientapp, t, "evaluate", self.aggregate_evaluate(t, marks.values()))
         if evaluate_fn and t not in result.evaluate_metrics_serverapp:
             self._keep(result.evaluate_metrics_serverapp, t, "server", evaluate_fn(t, result.arrays))
-        self._ledger.note(t, EXAMINED, {})
+        self._note(t, EXAMINED, {})
 
     def _wait_for(self, outcome: Outcome) -> None:
         until = time.monotonic() + (PATIENCE - 1) * self._timeout
@@ -339,11 +352,17 @@ class Strategy(FlowerStrategy):
     def _keep(self, history: dict[int, MetricRecord], t: int, kind: str, metrics: MetricRecord | None) -> None:
         if metrics is not None:
             history[t] = metrics
-            self._ledger.note(t, kind, dict(metrics))
+            self._note(t, kind, dict(metrics))
+
+    def _note(self, t: int, kind: str, metrics: Metrics) -> None:
+        self._ledger.note(t, kind, metrics)
+        if self._session is not None:
+            self._session.metrics[t, kind] = metrics
 
 
 def _check_timeout(timeout: float) -> None:
-    require(math.isfinite(timeout) and timeout > 0, f"timeout is {timeout}: give seconds, more than zero")
+    fine = isinstance(timeout, Real) and math.isfinite(timeout) and timeout > 0
+    require(fine, f"timeout is {timeout}: give seconds, more than zero")
 
 
 def _copied(config: ConfigRecord | None) -> ConfigRecord:

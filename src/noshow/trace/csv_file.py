@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 
+from noshow.csv_cells import Cells, cells_of, header_of, whole_number
 from noshow.errors import NoshowError, require
 from noshow.trace.file import ANSWERED, BEGINNING, SILENT, Entry, Trace
 
@@ -22,8 +23,6 @@ MICROSECONDS = 1_000_000
 LONGEST = 2**53 // MICROSECONDS
 """Seconds beyond which microseconds are no longer exact: more than 280 years."""
 MOST_ROWS = 50_000_000
-
-T = TypeVar("T")
 
 
 def from_csv(path: str | Path, round_seconds: float | None = None, examples: int = 1) -> Trace:
@@ -64,39 +63,18 @@ def from_csv(path: str | Path, round_seconds: float | None = None, examples: int
 
 
 def _of_lines(lines: Any, round_seconds: float | None, examples: int, file: Path) -> Trace:
-    header = [name.strip() for name in next(lines, [])]
+    header = header_of(lines)
     if sorted(header) == sorted(INTERVALS):
         if round_seconds is None:
             raise NoshowError(f"{file} has intervals: say how long a round takes, in round_seconds")
-        return _of_intervals(_cells(lines, header, file), round(round_seconds * MICROSECONDS), examples, file)
+        return _of_intervals(cells_of(lines, header, file), round(round_seconds * MICROSECONDS), examples, file)
     once = len(set(header)) == len(header)
     require(
         once and set(CALLS) <= set(header) <= {*CALLS, *OPTIONAL},
         f"{file} begins with {','.join(header)[:80]!r}: give the columns {','.join(INTERVALS)}, or "
         f"{','.join(CALLS)}, and {' and '.join(OPTIONAL)} beside them if they are known",
     )
-    return _of_calls(_cells(lines, header, file), round_seconds or 1.0, examples)
-
-
-class Cells(NamedTuple):
-    """One line of the file: where it is, and its cells by the names of their columns."""
-
-    where: str
-    texts: dict[str, str]
-
-    def read(self, column: str, kind: Callable[[str], T], words: str) -> T:
-        try:
-            return kind(self.texts[column])
-        except ValueError:
-            raise NoshowError(f"{self.where}: {column} is {self.texts[column]!r}: give {words}") from None
-
-
-def _cells(lines: Any, header: list[str], file: Path) -> Iterator[Cells]:
-    for texts in lines:
-        if texts:
-            where = f"line {lines.line_num} of {file}"
-            require(len(texts) == len(header), f"{where} has {len(texts)} cells: give {len(header)}, one a column")
-            yield Cells(where, dict(zip(header, map(str.strip, texts), strict=True)))
+    return _of_calls(cells_of(lines, header, file), round_seconds or 1.0, examples)
 
 
 def _of_calls(lines: Iterator[Cells], round_seconds: float, examples: int) -> Trace:
@@ -105,8 +83,8 @@ def _of_calls(lines: Iterator[Cells], round_seconds: float, examples: int) -> Tr
 
 
 def _call(cells: Cells, round_seconds: float, examples: int) -> Entry:
-    number = cells.read("round", _whole, "a whole number, 0 or more")
-    n = cells.read("n", _whole, "a whole number, 1 or more") if "n" in cells.texts else examples
+    number = cells.read("round", whole_number, "a whole number, 0 or more")
+    n = cells.read("n", whole_number, "a whole number, 1 or more") if "n" in cells.texts else examples
     try:
         time = BEGINNING + timedelta(seconds=number * round_seconds)
     except OverflowError:
@@ -170,9 +148,3 @@ def _microseconds(text: str) -> int:
     if not math.isfinite(seconds) or abs(seconds) > LONGEST:
         raise ValueError
     return round(seconds * MICROSECONDS)
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise ValueError
-    return int(text)
