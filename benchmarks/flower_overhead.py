@@ -1,30 +1,43 @@
-"""What the Flower strategy itself takes in a round, without network and clients.
+"""What a round of a live federation waits for the Flower strategy, without network and clients.
 
-Sampling and messages, reading and checking 100 replies of a million parameters, the server's step, keeping the round in
-SQLite, and the new model as Flower's arrays. Replies differ from round to round, as those of real clients do.
+From the moment at which the last of 100 replies of a million parameters is there to that at which the next round's
+calls go out: checking replies, the server's step, keeping the round in SQLite, the new model as Flower's arrays,
+sampling and messages. Replies come one after the other within some seconds, as those of real clients do, or all at
+once; they differ from round to round. Beside it, what rules that are no sums take by themselves for a table of rows.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import math
 import statistics
 import tempfile
 import time
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 import noshow as ns
+from noshow.aggregators import factors_of
 from noshow.flower import Roster, Strategy
+from noshow.servers import recalled
 
 SHAPES = {"hidden.weight": (900, 1000), "hidden.bias": (1000,), "out.weight": (99, 1000)}
+FIRST_NODE = 1000
 SERVERS = {
     "average": ns.servers.average,
     "amplify": ns.servers.amplify,
     "remember(mean)": lambda: ns.servers.remember(ns.aggregators.mean()),
+    "remember(centered_clip)": lambda: ns.servers.remember(ns.aggregators.centered_clip()),
+    "remember(geometric_median)": lambda: ns.servers.remember(ns.aggregators.geometric_median()),
 }
 
 
@@ -32,46 +45,107 @@ def model(rng: np.random.Generator) -> ArrayRecord:
     return ArrayRecord({name: Array(rng.normal(size=shape).astype(np.float32)) for name, shape in SHAPES.items()})
 
 
-def answered(messages: list[Message], contents: list[RecordDict]) -> list[Message]:
-    for number, message in enumerate(messages):
-        message.metadata.__dict__["_message_id"] = f"message-{number}"
-    return [Message(content, reply_to=message) for content, message in zip(contents, messages, strict=True)]
+class Mailbox(Grid):
+    """Nodes that answer at once when they are asked who they are, and within `seconds` when they are to train."""
+
+    def __init__(self, clients: int, seconds: float) -> None:
+        self.rng = np.random.default_rng(0)
+        metrics = MetricRecord({"num-examples": 100, "loss": 1.0})
+        self.contents = [RecordDict({"arrays": model(self.rng), "metrics": metrics}) for _ in range(clients)]
+        self.seconds, self.rounds, self.sent = seconds, 0, 0
+        self.mail: dict[str, tuple[float, Message]] = {}
+        self.last_reply: float | None = None
+        self.waited: list[float] = []
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        now, calls = time.perf_counter(), list(messages)
+        training = [message for message in calls if message.metadata.message_type == "train"]
+        if training:
+            self.rounds += 1
+            if self.last_reply is not None:
+                self.waited.append(now - self.last_reply)
+        turns = self.rng.permutation(len(calls)) + 1
+        for turn, message in zip(turns, calls, strict=True):
+            message.metadata.__dict__["_message_id"] = f"message-{self.sent}"
+            self.sent += 1
+            number = message.metadata.dst_node_id - FIRST_NODE
+            about = RecordDict({"about": ConfigRecord({"client": f"client-{number}", "num-examples": 100 + number})})
+            content = self.contents[(number + self.rounds) % len(self.contents)] if training else about
+            due = now + self.seconds * turn / len(calls) if training else now
+            self.mail[message.metadata.message_id] = due, Message(content, reply_to=message)
+        return [message.metadata.message_id for message in calls]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        now = time.perf_counter()
+        here = [self.mail.pop(one)[1] for one in message_ids if one in self.mail and self.mail[one][0] <= now]
+        if here:
+            self.last_reply = time.perf_counter()
+        return here
+
+    def get_node_ids(self) -> list[int]:
+        return [FIRST_NODE + number for number in range(len(self.contents))]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        raise NotImplementedError
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        raise NotImplementedError
+
+    def set_run(self, run: Any) -> None:
+        raise NotImplementedError
+
+    @property
+    def run(self) -> Any:
+        raise NotImplementedError
 
 
-def seconds_a_round(server: ns.Server, clients: int, rounds: int, folder: Path) -> list[float]:
-    rng = np.random.default_rng(0)
+def seconds_waited(server: ns.Server, clients: int, rounds: int, seconds: float, folder: Path) -> list[float]:
     roster = Roster(folder / "federation.sqlite")
     for number in range(clients):
         roster.enrol(f"client-{number}", 100 + number)
-        roster.seen_at(f"client-{number}", 1000 + number)
+        roster.seen_at(f"client-{number}", FIRST_NODE + number)
     strategy = Strategy(server=server, roster=roster, sampled=clients, timeout=60.0, evaluate_every=0)
-    metrics = MetricRecord({"num-examples": 100, "loss": 1.0})
-    contents = [RecordDict({"arrays": model(rng), "metrics": metrics}) for _ in range(clients)]
-    arrays, taken = model(rng), []
-    for t in range(1, rounds + 1):
+    grid = Mailbox(clients, seconds)
+    strategy.start(grid, model(np.random.default_rng(1)), rounds + 2)
+    return grid.waited[1:]
+
+
+def seconds_of_the_rule(server: ns.Server, clients: int) -> list[float] | None:
+    """What the aggregator of a server that remembers takes; `None` where it adds rows up as they come."""
+    if server.remembers is None or factors_of(server.remembers) is not None:
+        return None
+    aggregate = jax.jit(partial(recalled, server.remembers))
+    table = jax.random.normal(jax.random.key(0), (clients, sum(map(math.prod, SHAPES.values()))))
+    taken = []
+    for turn in range(8):
         begun = time.perf_counter()
-        messages = list(strategy.configure_train(t, arrays, ConfigRecord(), None))  # type: ignore[arg-type]
-        called = time.perf_counter() - begun
-        replies = answered(messages, contents[t % clients :] + contents[: t % clients])
-        begun = time.perf_counter()
-        arrays, _ = strategy.aggregate_train(t, replies)
-        taken.append(called + time.perf_counter() - begun)
-    return taken
+        aggregate(table, np.full(clients, 1 / clients, np.float32), jax.random.key(turn)).block_until_ready()
+        taken.append(time.perf_counter() - begun)
+    return taken[1:]
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--clients", type=int, default=100)
     options.add_argument("--rounds", type=int, default=12)
+    options.add_argument("--seconds", type=float, nargs="+", default=[10.0, 0.0], help="in which replies come")
+    options.add_argument("--servers", nargs="+", default=list(SERVERS), choices=list(SERVERS))
     asked = options.parse_args()
     logging.getLogger("flwr").setLevel(logging.WARNING)
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
     print(f"d = 1,000,000, {asked.clients} replies a round; the first round, which compiles, is left out")
-    for name, server in SERVERS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            taken = seconds_a_round(server(), asked.clients, asked.rounds, Path(folder))[1:]
-        middle, least, most = (1e3 * of(taken) for of in (statistics.median, min, max))
-        print(f"{name:15} median {middle:6.1f} ms, from {least:.1f} to {most:.1f}")
+    for name in asked.servers:
+        rule = seconds_of_the_rule(SERVERS[name](), asked.clients)
+        if rule is not None:
+            print(f"{name:27} the rule alone: median {1e3 * statistics.median(rule):6.1f} ms", flush=True)
+        for seconds in asked.seconds:
+            with tempfile.TemporaryDirectory() as folder:
+                taken = seconds_waited(SERVERS[name](), asked.clients, asked.rounds, seconds, Path(folder))
+            middle, least, most = (1e3 * of(taken) for of in (statistics.median, min, max))
+            print(
+                f"{name:27} replies in {seconds:4.1f} s: median {middle:6.1f} ms, from {least:.1f} to {most:.1f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import math
 
 import jax.numpy as jnp
 
-from noshow.contracts import Aggregator, Array, Memory, Replies, Server, Vector
+from noshow.contracts import Aggregator, Array, Key, Memory, Replies, Server, Vector, Weights
 from noshow.errors import require
 from noshow.width import Width, as_kept, check_width, reads_narrow, remembered, widen
 
@@ -68,15 +68,27 @@ def remember(aggregator: Aggregator, memory: Width | None = None) -> Server:
         last = widen(state[replies.ids])
         heard = jnp.where(replies.answered[:, None], replies.gradients(rate), last)
         state = state.at[replies.ids].set(as_kept(heard, state), unique_indices=True)
-        points = state if reads_narrow(aggregator) else widen(state)
-        point = aggregator(points, replies.all_weights, replies.key)
-        found = getattr(point, "shape", None)
-        require(
-            found == theta.shape,
-            f"the aggregator returned {'no array' if found is None else f'shape {list(found)}'}: it must return one "
-            f"point {list(theta.shape)} for points {list(points.shape)} and weights {list(points.shape[:1])}",
-        )
-        return state, theta - rate * point
+        return state, theta - rate * recalled(aggregator, state, replies.all_weights, replies.key)
 
     check_width(memory)
-    return Server(step, init=lambda d, clients: remembered((clients, d), memory))
+    return Server(step, init=lambda d, clients: remembered((clients, d), memory), remembers=aggregator)
+
+
+def recalled(aggregator: Aggregator, state: Memory, weights: Weights, key: Key) -> Vector:
+    """The aggregate of what all clients said last [M, d], as it is kept.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, noshow as ns
+        >>> last = jnp.array([[0.0, 4.0], [4.0, 0.0]])
+        >>> recalled(ns.aggregators.mean(), last, jnp.array([0.5, 0.5]), jax.random.key(0)).tolist()
+        [2.0, 2.0]
+    """
+    points = state if reads_narrow(aggregator) else widen(state)
+    point = aggregator(points, weights, key)
+    found, wanted = getattr(point, "shape", None), points.shape[1:]
+    require(
+        found == wanted,
+        f"the aggregator returned {'no array' if found is None else f'shape {list(found)}'}: it must return one "
+        f"point {list(wanted)} for points {list(points.shape)} and weights {list(points.shape[:1])}",
+    )
+    return point

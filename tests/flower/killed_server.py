@@ -17,6 +17,11 @@ import noshow as ns
 from noshow.flower import Strategy
 
 CLIENTS, ROUNDS = 7, 30
+SERVERS = {
+    "amplify": ns.servers.amplify(),
+    "mifa": ns.servers.remember(ns.aggregators.mean()),
+    "bucketing": ns.servers.remember(ns.aggregators.bucketed(2, ns.aggregators.geometric_median())),
+}
 
 
 def flaky(number: int, client: Node) -> Node:
@@ -32,12 +37,12 @@ def flaky(number: int, client: Node) -> Node:
     return answer
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, server: str) -> None:
     federation = small_federation(CLIENTS)
     grid = live(federation)
     grid.nodes = {node: flaky(node - FIRST_NODE, client) for node, client in grid.nodes.items()}
     strategy = Strategy(
-        server=ns.servers.remember(ns.aggregators.bucketed(2, ns.aggregators.geometric_median())),
+        server=SERVERS[server],
         roster=enrolled(folder / "federation.sqlite", federation),
         sampled=4,
         timeout=0.5,
@@ -54,4 +59,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

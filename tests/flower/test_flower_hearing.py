@@ -14,7 +14,7 @@ from numpy_clients import enrolled, first_model, flat, live
 
 import noshow as ns
 from noshow.flower import Strategy
-from noshow.flower.hearing import STRIDE, added_up, laid_out
+from noshow.flower.hearing import STRIDE, Weighty, added_up, laid_out, summed, weighed
 from noshow.flower.layout import Layout
 from noshow.flower.silence import Opened, Sends
 
@@ -44,13 +44,25 @@ def test_sums_and_norms_are_those_of_plain_float64(
     whole = np.array([np.zeros(layout.d) if reply is None else np.concatenate(reply) for reply in replies], np.float64)
     said = whole - np.array(there)[:, None] * (sent if sends == "model" else 0.0)
 
-    heard = added_up(replies, layout, sent, sends, factors)
+    heard, second = added_up([Weighty(replies, factors), Weighty(replies[1:], factors[1:])], layout, sent, sends)
     np.testing.assert_allclose(heard.total, factors @ said, atol=2e-5)
     np.testing.assert_allclose(heard.squares, (said**2).sum(1), rtol=1e-5)
+    np.testing.assert_allclose(second.total, factors[1:] @ said[1:], atol=2e-5)
+    np.testing.assert_allclose(second.squares, (said[1:] ** 2).sum(1), rtol=1e-5)
 
     rows = np.full((len(there), layout.d), np.nan, np.float32)
     np.testing.assert_allclose(laid_out(replies, layout, sent, sends, rows), heard.squares, rtol=1e-6)
     np.testing.assert_allclose(rows, said, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=30)
+@given(d=LENGTHS, rows=st.integers(1, 6), seed=st.integers(0, 99))
+def test_rows_are_summed_and_weighed_as_in_plain_float64(d: int, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    points, factors = rng.normal(size=(rows, d)).astype(np.float32), rng.normal(size=rows).astype(np.float32)
+    np.testing.assert_allclose(summed(list(points), d), points.astype(np.float64).sum(0), atol=1e-5)
+    np.testing.assert_allclose(weighed(list(points), factors, d), factors.astype(np.float64) @ points, atol=1e-5)
+    assert not weighed([], factors[:0], d).any()
 
 
 @pytest.mark.parametrize("server", [ns.servers.average(), ns.servers.amplify(), ns.servers.amplify(1.5)])

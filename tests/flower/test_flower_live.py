@@ -45,7 +45,9 @@ def rounds_played(folder: Path) -> int:
     return -1 if found is None else int(found[0])
 
 
-def simulated(federation: ns.Federation, trace: ns.trace.Trace, sampled: int, rounds: int) -> dict[str, np.ndarray]:
+def simulated(
+    federation: ns.Federation, trace: ns.trace.Trace, algorithm: str, sampled: int, rounds: int
+) -> dict[str, np.ndarray]:
     """The simulator's model, with the silences of the trace."""
     silent = np.zeros((rounds, federation.clients), bool)
     for entry in trace:
@@ -59,7 +61,7 @@ def simulated(federation: ns.Federation, trace: ns.trace.Trace, sampled: int, ro
     history = ns.simulate(
         federation,
         ns.models.logistic(features=4, classes=3),
-        ns.algorithms.fedavg_variant(RATE, steps=STEPS),
+        getattr(ns.algorithms, algorithm)(RATE, steps=STEPS),
         ns.Adversary(score, lawful=False, name="as recorded"),
         sampled=sampled,
         rounds=rounds,
@@ -69,9 +71,9 @@ def simulated(federation: ns.Federation, trace: ns.trace.Trace, sampled: int, ro
     return history.models[0]
 
 
-def check_model(folder: Path, federation: ns.Federation, sampled: int, rounds: int) -> ns.trace.Trace:
+def check_model(folder: Path, federation: ns.Federation, algorithm: str, sampled: int, rounds: int) -> ns.trace.Trace:
     trace = ns.trace.read(folder / "trace.parquet")
-    expected = simulated(federation, trace, sampled, rounds)
+    expected = simulated(federation, trace, algorithm, sampled, rounds)
     with np.load(folder / "final.npz") as final:
         for name in ("bias", "weights"):
             np.testing.assert_allclose(final[name], expected[name], rtol=0, atol=1e-6)
@@ -99,8 +101,8 @@ def test_a_small_live_federation(tmp_path: Path) -> None:
     with live_federation(tmp_path) as live:
         for i in range(3):
             live.start_node(i)
-        play(live, tmp_path, {}, rounds=2, sampled=3, timeout=30.0)
-    trace = check_model(tmp_path, federation, 3, 2)
+        play(live, tmp_path, {}, algorithm="mifa", rounds=2, sampled=3, timeout=30.0)
+    trace = check_model(tmp_path, federation, "mifa", 3, 2)
     seen = {(entry.client, entry.round): entry.reason for entry in trace}
     assert seen["client-01", 1] == "error"
     assert seen["client-02", 2] == "not finite"
@@ -109,7 +111,8 @@ def test_a_small_live_federation(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_live_federation_in_which_everything_goes_wrong(tmp_path: Path) -> None:
+@pytest.mark.parametrize("algorithm", ["fedavg_variant", "mifa"])
+def test_a_live_federation_in_which_everything_goes_wrong(algorithm: str, tmp_path: Path) -> None:
     clients, sampled, rounds, timeout = 6, 4, 18, 20.0
     federation = small_federation(clients)
     called = {t: sample(0, t - 1, clients, sampled).tolist() for t in range(1, rounds + 1)}
@@ -133,8 +136,8 @@ def test_a_live_federation_in_which_everything_goes_wrong(tmp_path: Path) -> Non
     with live_federation(tmp_path) as live:
         for i in range(clients):
             live.start_node(i)
-        play(live, tmp_path, actions, rounds=rounds, sampled=sampled, timeout=timeout)
-    trace = check_model(tmp_path, federation, sampled, rounds)
+        play(live, tmp_path, actions, algorithm=algorithm, rounds=rounds, sampled=sampled, timeout=timeout)
+    trace = check_model(tmp_path, federation, algorithm, sampled, rounds)
     seen = {(entry.round, int(entry.client[-2:])): entry.reason for entry in trace}
     assert {fault: seen[t, faulty[t]] for t, fault in faults.items() if t < 7} == {
         "raise": "error",

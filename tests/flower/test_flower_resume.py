@@ -26,10 +26,10 @@ def called(folder: Path) -> list[tuple[int, str, str, str, int]]:
     return [tuple(entry[:5]) for entry in ns.trace.read(folder / "trace.parquet")]
 
 
-def kill_in_its_rounds(folder: Path, after: float) -> list[str]:
+def kill_in_its_rounds(folder: Path, server_name: str, after: float) -> list[str]:
     """Start the server, kill it so many seconds after the first round that it ends; what it has said."""
     with subprocess.Popen(
-        [*SERVER, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*SERVER, str(folder), server_name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
         assert server.stdout is not None
         said = [server.stdout.readline()]
@@ -41,18 +41,26 @@ def kill_in_its_rounds(folder: Path, after: float) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.long)])
-def test_a_killed_server_goes_on(kills: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("server", "kills"),
+    [
+        ("mifa", 3),
+        pytest.param("amplify", 10, marks=pytest.mark.long),
+        pytest.param("mifa", 10, marks=pytest.mark.long),
+        pytest.param("bucketing", 10, marks=pytest.mark.long),
+    ],
+)
+def test_a_killed_server_goes_on(server: str, kills: int, tmp_path: Path) -> None:
     for name in ("undisturbed", "killed"):
         (tmp_path / name).mkdir()
-    subprocess.run([*SERVER, str(tmp_path / "undisturbed")], check=True, capture_output=True)
+    subprocess.run([*SERVER, str(tmp_path / "undisturbed"), server], check=True, capture_output=True)
     chance = random.Random(kills)
     starts = []
     for _ in range(kills):
-        said = kill_in_its_rounds(tmp_path / "killed", chance.uniform(0.0, 0.6 / kills))
+        said = kill_in_its_rounds(tmp_path / "killed", server, chance.uniform(0.0, 0.6 / kills))
         starts.append(said[0].strip())
         assert not (tmp_path / "killed" / "final.bin").exists(), "it was not killed in time: the test proves nothing"
-    subprocess.run([*SERVER, str(tmp_path / "killed")], check=True, capture_output=True)
+    subprocess.run([*SERVER, str(tmp_path / "killed"), server], check=True, capture_output=True)
     finals = [(tmp_path / name / "final.bin").read_bytes() for name in ("undisturbed", "killed")]
     assert finals[0] == finals[1]
     assert np.abs(np.frombuffer(finals[0], np.float32)).max() > 0.01

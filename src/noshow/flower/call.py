@@ -34,6 +34,11 @@ class Call(NamedTuple):
         return [self.members[place] for place in self.ids]
 
     @property
+    def numbers(self) -> list[int]:
+        """The sampled clients' numbers on the roster."""
+        return [member.number for member in self.sampled]
+
+    @property
     def sizes(self) -> np.ndarray:
         """n_i of every registered client."""
         return np.array([member.n for member in self.members], np.int64)
@@ -46,6 +51,10 @@ class Call(NamedTuple):
     def replies(self, arrived: Mapping[str, Message]) -> list[Message | None]:
         """What came from each sampled client, `None` where nothing did."""
         return [None if sent is None else arrived.get(sent.metadata.message_id) for sent in self.messages]
+
+    def due(self, arrived: Mapping[str, Message]) -> np.ndarray:
+        """Who was reached and has not replied [K]."""
+        return np.array([sent is not None and sent.metadata.message_id not in arrived for sent in self.messages], bool)
 
 
 class Outcome(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -38,17 +38,40 @@ class Heard(NamedTuple):
     squares: np.ndarray
 
 
-def added_up(
-    replies: Sequence[Opened | None], layout: Layout, sent: np.ndarray, sends: Sends, factors: np.ndarray
-) -> Heard:
-    """The sum of factor times reply over the replies that are there; a model counts relative to the one `sent`."""
-    there = [number for number, reply in enumerate(replies) if reply is not None]
-    sum_ = _Sum([r for r in replies if r is not None], sent, sends, factors[there], np.zeros(layout.d, np.float32))
+class Weighty(NamedTuple):
+    """Replies, `None` where there is none, and the factor of each [K]."""
+
+    replies: Sequence[Opened | None]
+    factors: np.ndarray
+
+
+def added_up(groups: Sequence[Weighty], layout: Layout, sent: np.ndarray, sends: Sends) -> list[Heard]:
+    """For each group, the sum of factor times reply; a model counts relative to the one `sent`."""
+    theres = [[place for place, reply in enumerate(group.replies) if reply is not None] for group in groups]
+    sums = [
+        _Sum([r for r in replies if r is not None], sent, sends, factors[there], np.zeros(layout.d, np.float32))
+        for (replies, factors), there in zip(groups, theres, strict=True)
+    ]
     strides, rests = _pieces(layout)
-    jobs = [partial(sum_.add_strides, piece) for piece in strides] + [partial(sum_.add_rests, rests)]
-    squares = np.zeros(len(replies))
-    squares[there] = np.sum(_in_threads(lambda job: job(), jobs), axis=0)
-    return Heard(sum_.total, squares)
+    jobs = [partial(_add_strides, sums, piece) for piece in strides] + [partial(_add_rests, sums, rests)]
+    found = np.sum(in_threads(lambda job: job(), jobs), axis=0)
+    squares = np.split(found, np.cumsum([len(there) for there in theres])[:-1])
+    heard = []
+    for group, there, sum_, own in zip(groups, theres, sums, squares, strict=True):
+        everyone = np.zeros(len(group.replies))
+        everyone[there] = own
+        heard.append(Heard(sum_.total, everyone))
+    return heard
+
+
+def _add_strides(sums: Sequence[_Sum], piece: _Piece) -> np.ndarray:
+    """A stretch of whole strides into each sum, all with the same room; every reply's squared norm there."""
+    room = np.empty(((piece.place.stop - piece.place.start) // STRIDE, GROUP, STRIDE), np.float32)
+    return np.concatenate([sum_.add_strides(piece, room) for sum_ in sums])
+
+
+def _add_rests(sums: Sequence[_Sum], pieces: Sequence[_Piece]) -> np.ndarray:
+    return np.concatenate([sum_.add_rests(pieces) for sum_ in sums])
 
 
 class _Piece(NamedTuple):
@@ -68,14 +91,13 @@ class _Sum(NamedTuple):
     factors: np.ndarray
     total: np.ndarray
 
-    def add_strides(self, piece: _Piece) -> np.ndarray:
+    def add_strides(self, piece: _Piece, room: np.ndarray) -> np.ndarray:
         """A stretch of whole strides, read where it lies."""
         sent, total = (vector[piece.place].reshape(-1, STRIDE) for vector in (self.sent, self.total))
-        room, weighed = np.empty((len(sent), GROUP, STRIDE), np.float32), np.empty_like(sent)
+        weighed = np.empty_like(sent)
         squares = np.empty(len(self.replies))
         with np.errstate(all="ignore"):
-            for first in range(0, len(self.replies), GROUP):
-                group = slice(first, first + GROUP)
+            for group in _alike(len(self.replies), GROUP):
                 block = room[:, : len(squares[group])]
                 for row, reply in enumerate(self.replies[group]):
                     _say(reply[piece.slot][piece.part].reshape(sent.shape), sent, self.sends, block[:, row])
@@ -106,13 +128,52 @@ def laid_out(
         if reply is None:
             row.fill(0.0)
             return 0.0
-        with np.errstate(all="ignore"):
-            for slot, view in zip(layout.slots, reply, strict=True):
-                place = slice(slot.begin, slot.end)
-                _say(view, sent[place], sends, row[place])
-            return _square(row)
+        return laid_down(reply, layout, sent, sends, row)
 
-    return np.array(_in_threads(work, range(len(replies))))
+    return np.array(in_threads(work, range(len(replies))))
+
+
+def laid_down(reply: Opened, layout: Layout, sent: np.ndarray, sends: Sends, row: np.ndarray) -> float:
+    """Write one reply into a row [d]; its squared norm."""
+    with np.errstate(all="ignore"):
+        for slot, view in zip(layout.slots, reply, strict=True):
+            place = slice(slot.begin, slot.end)
+            _say(view, sent[place], sends, row[place])
+        return _square(row)
+
+
+def weighed(rows: Sequence[np.ndarray], factors: np.ndarray, d: int) -> np.ndarray:
+    """The sum of factor times row [d], in the order of the rows."""
+
+    def add(total: np.ndarray, part: slice) -> None:
+        room = np.empty_like(total)
+        for row, factor in zip(rows, factors, strict=True):
+            np.add(total, np.multiply(row[part], factor, out=room), out=total)
+
+    return _in_parts(add, d)
+
+
+def summed(rows: Sequence[np.ndarray], d: int) -> np.ndarray:
+    """The sum of the rows [d], in their order."""
+
+    def add(total: np.ndarray, part: slice) -> None:
+        for row in rows:
+            np.add(total, row[part], out=total)
+
+    return rows[0] if len(rows) == 1 else _in_parts(add, d)
+
+
+def _in_parts(add: Callable[[np.ndarray, slice], None], d: int) -> np.ndarray:
+    """A vector of zeros [d] that `add` adds to, in parts that stay in the cache."""
+    total = np.zeros(d, np.float32)
+
+    def work(low: int) -> None:
+        part = slice(low, low + PIECE // GROUP)
+        add(total[part], part)
+
+    with np.errstate(all="ignore"):
+        in_threads(work, range(0, d, PIECE // GROUP))
+    return total
 
 
 def _say(view: np.ndarray, sent: np.ndarray, sends: Sends, out: np.ndarray) -> None:
@@ -139,6 +200,17 @@ def _pieces(layout: Layout) -> tuple[list[_Piece], list[_Piece]]:
     return sorted(strides, key=lambda piece: piece.part.start - piece.part.stop), rests
 
 
+def _alike(items: int, most: int) -> list[slice]:
+    """So many items in the fewest groups, as large as each other: BLAS takes longest for the weight of a single reply.
+
+    Example:
+        >>> _alike(5, most=4)
+        [slice(0, 2, None), slice(2, 5, None)]
+    """
+    groups = -(-items // most)
+    return [slice(items * g // groups, items * (g + 1) // groups) for g in range(groups)]
+
+
 def _cuts(length: int) -> list[int]:
     """Where an array is cut: every piece, then after its last whole stride, and at its end.
 
@@ -149,7 +221,7 @@ def _cuts(length: int) -> list[int]:
     return [*range(0, length - length % STRIDE, PIECE), *sorted({length - length % STRIDE, length})]
 
 
-def _in_threads(work: Callable[[Item], Out], items: Sequence[Item]) -> list[Out]:
+def in_threads(work: Callable[[Item], Out], items: Sequence[Item]) -> list[Out]:
     """The work on each item, in this thread and one more for every other core: this one has its core already."""
     done: dict[int, Out] = {}
     left = iter(enumerate(items))
@@ -158,9 +230,14 @@ def _in_threads(work: Callable[[Item], Out], items: Sequence[Item]) -> list[Out]
         for number, item in left:
             done[number] = work(item)
 
-    with ThreadPoolExecutor(cores_allowed()) as threads:
-        others = [threads.submit(go_on) for _ in range(cores_allowed() - 1)]
-        go_on()
-        for other in others:
-            other.result()
+    others = [_threads().submit(go_on) for _ in range(cores_allowed() - 1)]
+    go_on()
+    for other in others:
+        other.result()
     return [done[number] for number in range(len(items))]
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Kept for the next call: to start threads takes as long as some of the work that they do."""
+    return ThreadPoolExecutor(cores_allowed(), "noshow-hearing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,10 +12,14 @@ import numpy as np
 from flwr.app import Array
 
 from noshow.errors import require
+from noshow.flower import ahead
+from noshow.flower.memory import raw
 from noshow.flower.roster import Roster
+from noshow.flower.tidying import Tidying
 from noshow.trace import Entry
 
-_TABLES = """
+_TABLES = f"""
+{ahead.TABLE};
 create table if not exists runs (run text primary key, settings text, round integer, theta blob, members text);
 create table if not exists memory (run text, array integer, number integer, piece blob,
     primary key (run, array, number));
@@ -27,8 +31,6 @@ create table if not exists fixed (run text, name text, dtype text, shape text, s
 create table if not exists roll_call (run text, round integer, place integer, client text, status text, reason text,
     n integer, time text, primary key (run, round, place)) without rowid;
 """
-
-_PLAYED_TWICE = "another process plays run {run!r} too: let one of them go on"
 
 Metrics = Mapping[str, Any]
 
@@ -60,9 +62,12 @@ class Ledger:
 
     def __init__(self, roster: Roster, run: str) -> None:
         self._roster, self._run = roster, run
+        self.tidying = Tidying(roster.path)
+        self.rows = ahead.RowsAhead(roster, run, self.tidying)
         with roster.transaction() as database:
             for statement in _TABLES.split(";"):
                 database.execute(statement)
+            database.execute("pragma wal_autocheckpoint = 4096")  # 256 MB: tidying comes first
 
     def begin(self, settings: Metrics, theta: np.ndarray, fixed: Mapping[str, Array]) -> Kept:
         """A new run with this first model: what is trained of it, and the arrays that are not."""
@@ -70,7 +75,7 @@ class Ledger:
         with self._roster.transaction() as database:
             row = (run, json.dumps(settings), 0, theta.tobytes(), "[]")
             begun = database.execute("insert or ignore into runs values (?, ?, ?, ?, ?)", row)
-            require(begun.rowcount == 1, _PLAYED_TWICE.format(run=run))
+            require(begun.rowcount == 1, ahead.PLAYED_TWICE.format(run=run))
             arrays = [(run, name, a.dtype, json.dumps(list(a.shape)), a.stype, a.data) for name, a in fixed.items()]
             database.executemany("insert into fixed values (?, ?, ?, ?, ?, ?)", arrays)
         return Kept(0, theta, [], {}, dict(fixed), {}, {})
@@ -84,16 +89,18 @@ class Ledger:
             if found is None:
                 return None
             self._check(json.loads(found[0]), json.loads(json.dumps(settings)))
+            heard = dict(self._rows(database, "heard"))
+            memory = {(array, number): piece for array, number, piece in self._rows(database, "memory")}
             return Kept(
                 found[1],
                 np.frombuffer(found[2], np.float32).copy(),
                 json.loads(found[3]),
-                {(array, number): piece for array, number, piece in self._rows(database, "memory")},
+                memory | {(0, number): piece for number, piece in self.rows.load(database, heard).items()},
                 {
                     name: Array(dtype, tuple(json.loads(shape)), stype, data)
                     for name, dtype, shape, stype, data in self._rows(database, "fixed")
                 },
-                dict(self._rows(database, "heard")),
+                heard,
                 {(t, kind): json.loads(text) for t, kind, text in self._rows(database, "metrics")},
             )
 
@@ -103,19 +110,21 @@ class Ledger:
         theta: np.ndarray,
         members: list[int],
         memory: Mapping[tuple[int, int], np.ndarray],
-        heard: Iterable[int],
+        heard: Sequence[int],
         entries: Iterable[Entry],
         metrics: Metrics,
     ) -> None:
         """All that round t changed, at once: should the process die, the round has happened or it has not."""
         run = self._run
+        self.rows.settle()
         with self._roster.transaction() as database:
             moved = database.execute(
                 "update runs set round = ?, theta = ?, members = ? where run = ? and round = ?",
                 (t, theta.data, json.dumps(members), run, t - 1),
             )
-            require(moved.rowcount == 1, _PLAYED_TWICE.format(run=run))
-            pieces = [(run, *key, np.ascontiguousarray(piece).data) for key, piece in memory.items()]
+            require(moved.rowcount == 1, ahead.PLAYED_TWICE.format(run=run))
+            self.rows.check(database, t, heard)
+            pieces = [(run, *key, raw(piece)) for key, piece in memory.items()]
             # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
             database.executemany(
                 "insert into memory values (?, ?, ?, ?) on conflict do update set piece = excluded.piece", pieces
@@ -127,6 +136,8 @@ class Ledger:
             ]
             database.executemany("replace into roll_call values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
             database.execute("replace into metrics values (?, ?, ?, ?)", (run, t, "train", json.dumps(metrics)))
+        self.rows.turn(heard)
+        self.tidying.note(theta.nbytes + sum(piece.nbytes for *_, piece in pieces))
 
     def note(self, t: int, kind: str, metrics: Metrics) -> None:
         """More metrics of round t: of the clients' evaluation (`evaluate`), or of the server's own (`server`)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ def changed(
     }
 
 
-def assembled(server: Server, d: int, kept: dict[tuple[int, int], bytes], numbers: Sequence[int]) -> Memory:
+def assembled(server: Server, d: int, kept: Mapping[tuple[int, int], bytes], numbers: Sequence[int]) -> Memory:
     """The memory of pieces that were kept as bytes; where one is missing it is as at the start."""
     fresh, tree = jax.tree.flatten(server.init(d, len(numbers)))
     leaves = []
@@ -85,6 +85,16 @@ def assembled(server: Server, d: int, kept: dict[tuple[int, int], bytes], number
                 values[row] = np.frombuffer(kept[place, number], values.dtype).reshape(values[row].shape)
         leaves.append(jnp.asarray(values))
     return jax.tree.unflatten(tree, leaves)
+
+
+def raw(values: np.ndarray) -> memoryview:
+    """An array's bytes, where they lie: NumPy gives no view of bfloat16.
+
+    Example:
+        >>> raw(np.array(jnp.ones(2, jnp.bfloat16))).nbytes
+        4
+    """
+    return np.ascontiguousarray(values).view(np.uint8).data
 
 
 def _bits(values: np.ndarray) -> np.ndarray:

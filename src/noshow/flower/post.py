@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 Record = TypeVar("Record", ArrayRecord, ConfigRecord, MetricRecord)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
-"""Seconds between two looks at the mailbox: more and more, so that slow rounds do not load the SuperLink."""
+"""Seconds between two looks at the mailbox: few while replies come, then more and more, not to load the SuperLink."""
 
 
 def push(grid: Grid, messages: Sequence[Message]) -> set[str]:
@@ -29,17 +29,25 @@ def pull(grid: Grid, ids: Iterable[str]) -> dict[str, Message]:
     return {reply.metadata.reply_to_message_id: reply for reply in grid.pull_messages(waiting)} if waiting else {}
 
 
-def collect(grid: Grid, ids: set[str], seconds: float) -> dict[str, Message]:
-    """Replies by the id of what they reply to; those that do not come within so many seconds are left out."""
+def collect(
+    grid: Grid, ids: set[str], seconds: float, listen: Callable[[dict[str, Message]], None] = lambda came: None
+) -> dict[str, Message]:
+    """Replies by the id of what they reply to; those that do not come within so many seconds are left out.
+
+    Whenever some have come, all that are there are given to `listen`, while others are waited for.
+    """
     end, pause = time.monotonic() + seconds, FIRST_PAUSE
     replies: dict[str, Message] = {}
     while True:
-        replies |= pull(grid, ids - replies.keys())
-        left = end - time.monotonic()
-        if left <= 0 or ids <= replies.keys():
+        is_last = time.monotonic() >= end  # asked before the look: to listen takes time, in which others answer
+        came = pull(grid, ids - replies.keys())
+        replies |= came
+        if came:
+            listen(replies)
+        if is_last or ids <= replies.keys():
             return replies
-        time.sleep(min(pause, left))
-        pause = min(1.5 * pause, LONGEST_PAUSE)
+        pause = FIRST_PAUSE if came else min(1.5 * pause, LONGEST_PAUSE)
+        time.sleep(max(0.0, min(pause, end - time.monotonic())))
 
 
 def records(content: RecordDict, kind: type[Record]) -> list[Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from logging import INFO
 from numbers import Real
 from pathlib import Path
@@ -27,8 +27,9 @@ from noshow.flower.ledger import Ledger, Metrics
 from noshow.flower.metrics import averaged
 from noshow.flower.post import collect, pull, push
 from noshow.flower.roster import Member, Roster
-from noshow.flower.session import Session, Step, Terms, sample
+from noshow.flower.session import Session, sample
 from noshow.flower.silence import Opened, Sends, Silence, judged, of_error, opened
+from noshow.flower.ways import Step, Terms
 from noshow.rates import as_rate, at
 from noshow.trace import write
 
@@ -114,6 +115,7 @@ class Strategy(FlowerStrategy):
         self._reception = Reception(roster, timeout)
         self._session: Session | None = None
         self._call: Call | None = None
+        self._open: Callable[[Message], Opened | Silence]
         self._responders: list[Member] = []
         self._examined: list[tuple[Member, Message]] = []
         self._present: dict[int, Member] | None = None
@@ -160,6 +162,7 @@ class Strategy(FlowerStrategy):
             self._examine(grid, t, result, evaluate_config, evaluate_fn)
         if self._trace is not None and session.round > 0:
             self.record(self._trace)
+        self._ledger.tidying.wait()
         return result
 
     def configure_train(
@@ -198,8 +201,8 @@ class Strategy(FlowerStrategy):
         outcome, step = self._hear(session, call, came)
         heard = [reply for reply, silence in zip(came, outcome.silences, strict=True) if reply and silence is None]
         metrics = averaged(heard, [member.n for member in outcome.responders])
-        session.close(step.theta, step.memory, outcome.responders, outcome.entries(), dict(metrics))
-        self._responders = outcome.responders
+        session.close(step, outcome.responders, outcome.entries(), dict(metrics))
+        self._responders, self._open = outcome.responders, _opening(session)
         self._wait_for(outcome)
         log(INFO, "%s", outcome.line(self._late))
         self._late = []
@@ -264,16 +267,17 @@ class Strategy(FlowerStrategy):
                 "seed": self._seed,
             }
             self._session = Session(self._server, self._ledger, settings, layout, arrays)
+            self._open = _opening(self._session)
         return self._session
 
     def _hear(self, session: Session, call: Call, came: list[Message | None]) -> tuple[Outcome, Step]:
         """Who is an answer, and where the server goes with those alone."""
-        terms = Terms(self._seed, at(self._rate, call.t - 1), self._sends)
+        terms = self._terms(call)
         silences: list[Silence | None] = []
         replies: list[Opened | None] = []
         for sent, reply in zip(call.messages, came, strict=True):
             nothing = Silence("unavailable" if sent is None else "timeout")
-            found = nothing if reply is None else opened(reply, session.layout)
+            found = nothing if reply is None else self._open(reply)
             silences.append(found if isinstance(found, Silence) else None)
             replies.append(None if isinstance(found, Silence) else found)
         step = session.step(call, replies, terms)
@@ -286,17 +290,28 @@ class Strategy(FlowerStrategy):
         if not session.layout.holds(step.theta):
             silences = [silence or Silence("overflow") for silence in silences]
             step = session.step(call, [None] * len(came), terms)
-        if not session.layout.holds(step.theta):  # a server that remembers moves on when nobody answers, too
-            step = step._replace(theta=session.theta)
+            if not session.layout.holds(step.theta):  # a server that remembers moves on when nobody answers, too
+                step = step._replace(theta=session.theta)
         return Outcome(call, silences, claims_of(came)), step
 
     def _called(self, grid: Grid, calls: list[Message]) -> dict[str, Message]:
         """Send the round's calls and collect what comes back; where that is no answer, once the time is up."""
         end = time.monotonic() + self._timeout
-        replies = collect(grid, self._sent(grid, calls), self._timeout)
+        replies = collect(grid, self._sent(grid, calls), self._timeout, self._listen)
         if not any(reply.has_content() for reply in replies.values()):
             time.sleep(max(0.0, end - time.monotonic()))
         return replies
+
+    def _listen(self, came: dict[str, Message]) -> None:
+        """While others are waited for, begin with those who have answered."""
+        if self._session is None or self._call is None or not came:
+            return
+        found = [None if reply is None else self._open(reply) for reply in self._call.replies(came)]
+        answers = [None if isinstance(said, Silence) else said for said in found]
+        self._session.listen(self._call, answers, self._call.due(came), self._terms(self._call))
+
+    def _terms(self, call: Call) -> Terms:
+        return Terms(self._seed, at(self._rate, call.t - 1), self._sends)
 
     def _examine(
         self,
@@ -358,6 +373,11 @@ class Strategy(FlowerStrategy):
         self._ledger.note(t, kind, metrics)
         if self._session is not None:
             self._session.metrics[t, kind] = metrics
+
+
+def _opening(session: Session) -> Callable[[Message], Opened | Silence]:
+    """For a round, in which each reply is opened once, when it comes."""
+    return cache(partial(opened, layout=session.layout))
 
 
 def _check_timeout(timeout: float) -> None:

@@ -21,7 +21,7 @@ def main(grid: Grid, context: Context) -> None:
     roster = Roster(folder / "federation.sqlite")
     roster.enrol_file(folder / "clients.csv")
     strategy = Strategy(
-        server=ns.servers.amplify(),
+        server=getattr(ns.algorithms, str(settings["algorithm"]))(0.1, steps=4).server,
         roster=roster,
         sampled=int(settings["sampled"]),
         timeout=float(settings["timeout"]),

@@ -1,0 +1,39 @@
+"""A database's log into its place, in the background: no round waits for the disk."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+ENOUGH = 2**26
+"""Bytes in the log that are worth clearing up: right after it, a change takes longer."""
+
+
+class Tidying:
+    """Clears up the log that SQLite appends changes to, once there are enough of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._address = f"file:{quote(str(path.absolute()))}?mode=rw"  # which makes no file where there is none
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: Future[None] | None = None
+        self._written = 0
+
+    def note(self, written: int) -> None:
+        """So many bytes have been written: begin, if it is worth it and nothing is under way."""
+        self._written += written
+        if self._written >= ENOUGH and (self._waiting is None or self._waiting.done()):
+            self._written = 0
+            self._waiting = self._thread.submit(self._tidy)
+
+    def wait(self) -> None:
+        """Until nothing is under way."""
+        if self._waiting is not None:
+            self._waiting.result()
+
+    def _tidy(self) -> None:
+        # What cannot be cleared up now stays in the log, where it is as safe.
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self._address, uri=True)) as database:
+            database.execute("pragma wal_checkpoint(passive)")
