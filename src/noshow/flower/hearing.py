@@ -237,6 +237,14 @@ def in_threads(work: Callable[[Item], Out], items: Sequence[Item]) -> list[Out]:
     return [done[number] for number in range(len(items))]
 
 
+def beside(other: Callable[[], None], work: Callable[[], Out]) -> Out:
+    """What the work gives; the other is done meanwhile."""
+    begun = _threads().submit(other)
+    out = work()
+    begun.result()
+    return out
+
+
 @cache
 def _threads() -> ThreadPoolExecutor:
     """Kept for the next call: to start threads takes as long as some of the work that they do."""

@@ -22,6 +22,7 @@ from noshow.contracts import Rate, Server
 from noshow.errors import NoshowError, require, whole
 from noshow.flower.call import Call, Outcome, claims_of
 from noshow.flower.handshake import Reception
+from noshow.flower.hearing import beside
 from noshow.flower.layout import Layout
 from noshow.flower.ledger import Ledger, Metrics
 from noshow.flower.metrics import averaged
@@ -201,12 +202,13 @@ class Strategy(FlowerStrategy):
         outcome, step = self._hear(session, call, came)
         heard = [reply for reply, silence in zip(came, outcome.silences, strict=True) if reply and silence is None]
         metrics = averaged(heard, [member.n for member in outcome.responders])
-        session.close(step, outcome.responders, outcome.entries(), dict(metrics))
+        keep = partial(session.close, step, outcome.responders, outcome.entries(), dict(metrics))
+        model = beside(keep, lambda: session.layout.record(step.theta))
         self._responders, self._open = outcome.responders, _opening(session)
         self._wait_for(outcome)
         log(INFO, "%s", outcome.line(self._late))
         self._late = []
-        return session.layout.record(step.theta), metrics
+        return model, metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

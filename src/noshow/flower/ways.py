@@ -94,7 +94,8 @@ class Adding:
         unit, answered = np.eye(len(replies), dtype=np.float32), _answered(replies)
         _, factors = self._update(None, np.zeros_like(unit[0]), unit, call, answered, terms)
         heard = self._heard(call, replies, terms, factors)
-        return Step(theta + heard.total, None, heard.squares)
+        with np.errstate(all="ignore"):
+            return Step(np.add(theta, heard.total, out=heard.total), None, heard.squares)
 
     def changes(self, memory: Memory) -> Pieces:
         return {}
@@ -150,7 +151,8 @@ class Recalling:
         point = self._recollection.aggregate(self._numbers, rows, call.weights, terms.key(call.t))
         squares = np.array([drafts[place].square if place in drafts else 0.0 for place in range(len(replies))])
         with np.errstate(all="ignore"):
-            return Step(theta - np.float32(terms.rate) * point, rows, squares)
+            moved = np.multiply(point, np.float32(terms.rate))
+            return Step(np.subtract(theta, moved, out=moved), rows, squares)
 
     def changes(self, memory: Memory) -> Pieces:
         return {}
