@@ -73,14 +73,22 @@ def test_bash_completes_with_the_script_that_is_shown() -> None:
 
 @pytest.mark.slow
 def test_completion_is_quick() -> None:
-    """Under 2 s of the processor, most of which is importing JAX; the best of three."""
+    """In processor time, not much more than importing JAX takes, which is most of it; both at their best of three."""
     asked = {"_NOSHOW_COMPLETE": "complete_bash", "COMP_WORDS": "noshow run ", "COMP_CWORD": "2"}
-    assert min(_seconds(asked) for _ in range(3)) < 2.0
+    importing: list[float] = []
+    completing: list[float] = []
+    for _ in range(3):
+        seconds, _ = _seconds([sys.executable, "-c", "import jax"], {})
+        importing.append(seconds)
+        seconds, words = _seconds([str(BESIDE / "noshow")], asked)
+        completing.append(seconds)
+        assert words == PRESETS
+    assert min(completing) < 2.5 * min(importing)
 
 
-def _seconds(asked: dict[str, str]) -> float:
+def _seconds(command: list[str], told: dict[str, str]) -> tuple[float, list[str]]:
+    """What a command takes of the processor, and the words that it says."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([BESIDE / "noshow"], env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env={**os.environ, **told}, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.stdout.split() == PRESETS
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout.split()
