@@ -26,9 +26,9 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
 import noshow as ns
-from noshow.aggregators import factors_of
+from noshow.additive import factors_of
 from noshow.flower import Roster, Strategy
-from noshow.servers import recalled
+from noshow.recall import recalled
 
 SHAPES = {"hidden.weight": (900, 1000), "hidden.bias": (1000,), "out.weight": (99, 1000)}
 FIRST_NODE = 1000

@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from noshow.additive import adding_up
 from noshow.contracts import Aggregator, Array, Key, Points, Vector, Weights
 from noshow.distances import distances_in
 from noshow.errors import require
-from noshow.width import Rule, Sums, is_narrow, over_rows, reading_narrow, widen
+from noshow.width import Sums, is_narrow, over_rows, reading_narrow, widen
 
 
 def mean() -> Aggregator:
@@ -204,25 +205,6 @@ def krum(faulty: int = 1, keep: int = 1) -> Aggregator:
 def _summed(function: Callable[[Points, Weights], Sums], points: Points, weights: Weights) -> Sums:
     """`over_rows` of narrow points; wide ones all at once, as `distances_in` has their lengths."""
     return over_rows(function, points, weights) if is_narrow(points) else function(points, weights)
-
-
-def adding_up(rule: Rule, factors: Callable[[Weights], Weights]) -> Rule:
-    """Mark a rule that adds points up, each times a factor that the weights alone tell."""
-    rule.__dict__["factors"] = factors
-    return rule
-
-
-def factors_of(rule: Aggregator) -> Callable[[Weights], Weights] | None:
-    """What a rule that is known to add points up takes of each.
-
-    Example:
-        >>> import jax.numpy as jnp, noshow as ns
-        >>> factors_of(ns.aggregators.mean())(jnp.array([3.0, 1.0])).tolist()
-        [0.75, 0.25]
-        >>> factors_of(ns.aggregators.geometric_median()) is None
-        True
-    """
-    return getattr(rule, "factors", None)
 
 
 def _normal(weights: Weights) -> Weights:

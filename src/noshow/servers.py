@@ -6,9 +6,10 @@ import math
 
 import jax.numpy as jnp
 
-from noshow.contracts import Aggregator, Array, Key, Memory, Replies, Server, Vector, Weights
+from noshow.contracts import Aggregator, Array, Memory, Replies, Server, Vector
 from noshow.errors import require
-from noshow.width import Width, as_kept, check_width, reads_narrow, remembered, widen
+from noshow.recall import recalled
+from noshow.width import Width, as_kept, check_width, remembered, widen
 
 
 def average() -> Server:
@@ -72,23 +73,3 @@ def remember(aggregator: Aggregator, memory: Width | None = None) -> Server:
 
     check_width(memory)
     return Server(step, init=lambda d, clients: remembered((clients, d), memory), remembers=aggregator)
-
-
-def recalled(aggregator: Aggregator, state: Memory, weights: Weights, key: Key) -> Vector:
-    """The aggregate of what all clients said last [M, d], as it is kept.
-
-    Example:
-        >>> import jax, jax.numpy as jnp, noshow as ns
-        >>> last = jnp.array([[0.0, 4.0], [4.0, 0.0]])
-        >>> recalled(ns.aggregators.mean(), last, jnp.array([0.5, 0.5]), jax.random.key(0)).tolist()
-        [2.0, 2.0]
-    """
-    points = state if reads_narrow(aggregator) else widen(state)
-    point = aggregator(points, weights, key)
-    found, wanted = getattr(point, "shape", None), points.shape[1:]
-    require(
-        found == wanted,
-        f"the aggregator returned {'no array' if found is None else f'shape {list(found)}'}: it must return one "
-        f"point {list(wanted)} for points {list(points.shape)} and weights {list(points.shape[:1])}",
-    )
-    return point

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from noshow.aggregators import factors_of
+from noshow.additive import factors_of
 from noshow.contracts import Aggregator, Key, Weights
 from noshow.federation import aligned_empty
 from noshow.flower.hearing import in_threads, laid_down, summed, weighed
@@ -23,7 +23,7 @@ from noshow.flower.layout import Layout
 from noshow.flower.silence import Opened, Sends
 from noshow.flower.tree import Group, Tree
 from noshow.precision import products_in
-from noshow.servers import recalled
+from noshow.recall import recalled
 from noshow.width import as_kept, is_narrow
 
 
