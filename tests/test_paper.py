@@ -254,20 +254,20 @@ def test_the_grid_and_the_probabilities() -> None:
 def test_costs_follow_rounds_steps_and_seeds(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "_measured", lambda spec: (0.5, 2.0))
     # fedavg: 12 rounds of 2 steps, 12/5 + 1 evaluations; gm: 7 rounds of 1 step, 7/2 + 1; two seeds.
-    assert costs.seconds(spec) == pytest.approx(2 * (12 * 2 * 0.5 + 3.4 * 2 + 7 * 0.5 + 4.5 * 2))
+    assert costs.Costs().seconds(spec) == pytest.approx(2 * (12 * 2 * 0.5 + 3.4 * 2 + 7 * 0.5 + 4.5 * 2))
 
 
 def test_costs_are_measured_once(spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = costs.seconds(spec)
+    first = costs.Costs().seconds(spec)
     assert 0 < first < 60
-    assert costs.seconds(spec) == first
+    assert costs.Costs().seconds(spec) == first
 
 
 def test_costs_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOSHOW_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert costs.cost_here(list(EXPERIMENTS["cifar10-0.8"].specs("written", "paper").values())) == "no data here"
+    assert costs.Costs().of(list(EXPERIMENTS["cifar10-0.8"].specs("written", "paper").values())) == "no data here"
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from noshow import cli_names
 from noshow.cli_flags import Cores, Device, start_on
@@ -222,26 +222,28 @@ def _claims(console: Console, seeds: tuple[int, ...] | None, out: Path) -> None:
 
 
 def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, seeds: tuple[int, ...] | None) -> None:
-    from noshow.paper.costs import cost_here
+    from noshow.paper.costs import Costs
     from noshow.paper.experiments import COPIES, COPIES_SHOW, EXPERIMENTS, PICTURES
     from noshow.paper.results import Results
 
-    table = Table("experiment", "what it shows", "setting", "cost here", "there", box=None)
-    rows = [(experiment, setting) for experiment in EXPERIMENTS.values() for setting in settings]
-    with console.status("measuring what a round costs here; the next time it is known"):
-        for experiment, setting in rows:
-            specs = experiment.specs(setting, scale, seeds)
-            there = [
-                Results(folder_of(out, experiment.name, setting, scale, cell), spec) for cell, spec in specs.items()
-            ]
-            finished = sum(len(results.finished) for results in there)
-            runs = sum(len(spec.labels) for spec in specs.values())
-            table.add_row(
-                experiment.name, experiment.shows, setting, cost_here(list(specs.values())), f"{finished} of {runs}"
-            )
-    for setting in settings:
+    costs = Costs()
+
+    def of_runs(experiment: Experiment, setting: str) -> str:
+        specs = experiment.specs(setting, scale, seeds)
+        there = [Results(folder_of(out, experiment.name, setting, scale, cell), spec) for cell, spec in specs.items()]
+        runs = sum(len(spec.labels) for spec in specs.values())
+        return f"{sum(len(results.finished) for results in there)} of {runs}\n{costs.of(list(specs.values()))}"
+
+    def of_copies(setting: str) -> str:
         kept = _copies_in(out, setting, scale, seeds)
-        table.add_row(COPIES, COPIES_SHOW, setting, cost_here(kept.as_runs()), f"{len(kept.rehearsed)} of {kept.asked}")
+        return f"{len(kept.rehearsed)} of {kept.asked}\n{costs.of(kept.as_runs())}"
+
+    table = Table(Column("experiment", overflow="fold"), "what it shows", *settings, box=None)
+    with console.status("measuring what a round costs here; the next time it is known"):
+        for experiment in EXPERIMENTS.values():
+            table.add_row(experiment.name, experiment.shows, *(of_runs(experiment, setting) for setting in settings))
+        table.add_row(COPIES, COPIES_SHOW, *map(of_copies, settings))
     for name, shows in PICTURES.items():
-        table.add_row(name, shows, "", "seconds", "yes" if (out / f"{name}.png").exists() else "no")
+        table.add_row(name, shows, f"{'there' if (out / f'{name}.png').exists() else 'not there'}\nseconds")
+    console.print("Under each setting: how many runs are there, and how long all of them take on this machine.")
     console.print(table)

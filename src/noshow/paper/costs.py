@@ -24,22 +24,33 @@ TRIED = 256
 """Train and test examples that the trial evaluation looks at on a CPU."""
 
 
-def cost_here(specs: Sequence[Spec]) -> str:
-    """How long these specs take at most on this machine, in words; `"no data here"` where their data are missing."""
-    try:
-        return in_words(sum(seconds(spec) for spec in specs))
-    except NoshowError:
-        return "no data here"
+class Costs:
+    """How long specs take on this machine. Specs of one kind, with the same data and model, are looked at once."""
 
+    def __init__(self) -> None:
+        self._kinds: dict[str, tuple[float, float]] = {}
 
-def seconds(spec: Spec) -> float:
-    """An upper estimate: every sampled client trains, for each seed after the other."""
-    step, evaluation = _measured(spec)
-    total = 0.0
-    for label, table in zip(spec.labels, spec.algorithms, strict=True):
-        rounds, every = spec.length(label)
-        total += rounds * table.get("steps", 1) * step + (rounds / every + 1) * evaluation
-    return total * len(spec.seeds)
+    def of(self, specs: Sequence[Spec]) -> str:
+        """At most how long, in words; `"no data here"` where their data are missing."""
+        try:
+            return in_words(sum(self.seconds(spec) for spec in specs))
+        except NoshowError:
+            return "no data here"
+
+    def seconds(self, spec: Spec) -> float:
+        """An upper estimate: every sampled client trains, for each seed after the other."""
+        step, evaluation = self._kind(spec)
+        total = 0.0
+        for label, table in zip(spec.labels, spec.algorithms, strict=True):
+            rounds, every = spec.length(label)
+            total += rounds * table.get("steps", 1) * step + (rounds / every + 1) * evaluation
+        return total * len(spec.seeds)
+
+    def _kind(self, spec: Spec) -> tuple[float, float]:
+        name = json.dumps([spec.data, spec.model, spec.sampled, spec.evaluate_on], sort_keys=True)
+        if name not in self._kinds:
+            self._kinds[name] = _measured(spec)
+        return self._kinds[name]
 
 
 def in_words(seconds: float) -> str:
