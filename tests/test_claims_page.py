@@ -32,8 +32,10 @@ def test_what_differs_is_said_only_where_it_does() -> None:
     }
     apart = {"bucketing_cclip": (0.41, 1.5, 0.01)}
     assert lines(nine(**as_authors, **apart)) == "Nothing yet."
-    assert "cclip and bucketing_cclip end alike" in lines(nine(**as_authors))
-    assert "MIFA has the best accuracy, 0.601 ± 0.001" in lines(nine(**as_authors, **apart, mifa=(0.6, 1, 0.01)))
+    assert "cclip and bucketing_cclip end within 0.0005" in lines(nine(**as_authors))
+    assert "MIFA has the best accuracy, better than every other" in lines(
+        nine(**as_authors, **apart, mifa=(0.6, 1, 0.01))
+    )
     assert "fedprox's accuracy is one and the same number throughout the tail in 3 of 3" in lines(
         nine(**as_authors | {"fedprox": (0.34, 1.8, 0.0)}, **apart)
     )
@@ -66,8 +68,20 @@ def test_the_page_beside_the_results_is_theirs(tmp_path: Path, monkeypatch: pyte
     CliRunner().invoke(cli.app, ["reproduce", "--claims", "--out", str(tmp_path)], catch_exceptions=False)
 
     def lines(file: Path) -> list[str]:
-        # Without the images, two claims and the counts say so.
-        about_images = re.compile(r"\| (7|48) \||- `(written|published)`, 51 claims")
-        return [line for line in file.read_text("utf-8").splitlines() if not about_images.match(line)]
+        # Without images and text, three claims and the counts say so.
+        about_data = re.compile(r"\| (7|15b|48) \||- `(written|published)`, 53 claims")
+        return [line for line in file.read_text("utf-8").splitlines() if not about_data.match(line)]
 
-    assert lines(kept / "README.md") == lines(tmp_path / "README.md")
+    for page in ("README.md", "evidence.md"):
+        assert lines(kept / page) == lines(tmp_path / page)
+
+
+def test_what_is_too_long_for_a_row_is_told_beside_it() -> None:
+    """A reader gets from a row to all of its comparisons."""
+    page, evidence = ((ROOT / "results" / name).read_text("utf-8") for name in ("README.md", "evidence.md"))
+    assert max(map(len, re.findall(r"\| (?:.(?!\| ))*", page))) < 900
+    asked = set(re.findall(r"\(evidence\.md#(claim-\w+)\)", page))
+    assert asked == {f"claim-{number}" for number in re.findall(r"^## Claim (\w+)$", evidence, re.MULTILINE)}
+    for number, parts in (("8", 0), ("40", 36 * 2), ("44", 18 * 2)):
+        section = evidence.partition(f"## Claim {number}\n")[2].partition("\n## ")[0]
+        assert len(re.findall(r"^- (?:holds|does not hold|depends|not decidable): ", section, re.MULTILINE)) == parts

@@ -126,15 +126,17 @@ def test_by_far_is_three_of_the_larger_spread() -> None:
     assert readings.spreads_apart(low + 0.31, low, ACCURACY) == pytest.approx(3.1)
 
 
-def test_convergence_by_either_reading() -> None:
-    falling = np.linspace(3, 2, 41)
-    noise = 0.3 * (-1.0) ** np.arange(41)
-    # The tail falls by 0.225: a tenth of its level, but less than the noise of the second curve.
-    assert readings.converged(example(loss=[falling, falling + noise]), LOSS).tolist() == [False, True]
-    # Even, but by less than 2 % of the loss: at rest as a loss, moving as an accuracy.
-    slow = 2 - 0.0001 * np.arange(41)
-    assert readings.converged(example(loss=[slow]), LOSS).tolist() == [True]
-    assert readings.converged(example(accuracy=[slow]), ACCURACY).tolist() == [False]
+def test_convergence_is_rest_by_what_counts_as_similar() -> None:
+    times = np.arange(41)
+    noise = (-1.0) ** times
+    # The tail's ten evaluations fall by nine steps. At a level of 2, similar is 0.1, and a quarter of it 0.025.
+    slow, fast = 2 - 0.002 * (times - 36), 2 - 0.004 * (times - 36)
+    assert readings.converged(example(loss=[slow, fast]), LOSS).tolist() == [True, False]
+    # A drift of 0.036 in a roughness of 0.05 is none; a roughness of 0.2 is no rest.
+    assert readings.converged(example(loss=[fast + 0.05 * noise, fast + 0.2 * noise]), LOSS).tolist() == [True, False]
+    # Of accuracy 0.01 is similar: 0.0018 over the tail is rest, 0.0036 is not.
+    gains = [0.5 + 0.0002 * times, 0.5 + 0.0004 * times]
+    assert readings.converged(example(accuracy=gains), ACCURACY).tolist() == [True, False]
 
 
 def test_rounds_to_a_target_by_hand() -> None:

@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "results/README.md")
+PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "results/README.md", "results/evidence.md")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -201,7 +202,7 @@ def _copies(
 
 def _claims(console: Console, seeds: tuple[int, ...] | None, out: Path) -> None:
     from noshow.files import write_whole
-    from noshow.paper.claims_page import page
+    from noshow.paper.claims_page import pages
     from noshow.paper.experiments import EXPERIMENTS, SETTINGS
     from noshow.paper.results import Results
 
@@ -215,10 +216,10 @@ def _claims(console: Console, seeds: tuple[int, ...] | None, out: Path) -> None:
         setting: {name: results_of(experiment, setting) for name, experiment in EXPERIMENTS.items()}
         for setting in SETTINGS
     }
-    text = page(found, {setting: _copies_in(out, setting, "paper", seeds) for setting in SETTINGS})
-    file = out / "README.md"
-    write_whole(file, lambda part: part.write_text(text, "utf-8"))
-    console.print(f"claims: {file}", soft_wrap=True, highlight=False, markup=False)
+    texts = pages(found, {setting: _copies_in(out, setting, "paper", seeds) for setting in SETTINGS})
+    for name, text in texts.items():
+        write_whole(out / name, partial(Path.write_text, data=text, encoding="utf-8"))
+        console.print(f"claims: {out / name}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, seeds: tuple[int, ...] | None) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 
 from noshow import algorithms, datasets, models
 from noshow.contracts import Model
+from noshow.datasets import leaf, shakespeare_files
 from noshow.errors import NoshowError
+from noshow.paper.experiments import EXPERIMENTS
 from noshow.paper.figures import BASELINES, BYZANTINE, VARIANTS
 from noshow.paper.findings import Evidence, Finding, together
 from noshow.paper.readings import FAILS, HOLDS
@@ -20,6 +22,9 @@ SKEWED = 0.5
 """A client's labels are far from everybody's where less than half of the two mixes is shared."""
 UNEVEN = 10
 """Sizes are skewed where the largest client has so many times the median client's."""
+LEAF = {"roles": 1129, "examples": 4_226_158, "groups": 660}
+"""LEAF's counts; the paper has the latter two."""
+NO_TEXT = Finding("not run", "needs the text of Shakespeare: noshow data get shakespeare")
 NO_IMAGES = Finding("not run", "needs the files of CIFAR-10: noshow data get cifar10")
 
 
@@ -57,6 +62,23 @@ def _labels_of_clients(partition: Literal["dirichlet", "groups"]) -> np.ndarray:
     federation = datasets.cifar10(partition)
     _, labels = federation.shared
     return label_counts(labels, federation.data.reshape(federation.clients, -1))
+
+
+def text_counted(evidence: Evidence) -> Finding:
+    """Shakespeare by LEAF's rules, counted."""
+    try:
+        roles = leaf.speakers(shakespeare_files.text().decode("utf-8-sig"))
+    except NoshowError:
+        return NO_TEXT
+    groups = sum(len(leaf.split(role.examples)[1]) > 0 for role in roles)
+    counts = {"roles": len(roles), "examples": sum(role.examples for role in roles), "groups": groups}
+    clients = EXPERIMENTS["shakespeare-0.7"].specs(evidence.setting, "paper")[""].data["clients"]
+    share = clients / groups
+    words = ", ".join(f"{count:,} {what} (LEAF: {LEAF[what]:,})" for what, count in counts.items())
+    return Finding(
+        HOLDS if counts == LEAF and abs(share - 0.18) < 0.01 else FAILS,
+        f"{words}; {clients} of {groups} groups are clients, {share:.1%}",
+    )
 
 
 def size_skew(evidence: Evidence) -> Finding:

@@ -1,4 +1,4 @@
-"""The page of results: how they were made, the levels, every claim of the paper and what became of it, as Markdown."""
+"""The pages of results, as Markdown: how they were made, the levels, every claim of the paper and what became of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from noshow.paper import readings
 from noshow.paper.claims import CLAIMS
 from noshow.paper.copies import Copies
 from noshow.paper.differences import AUTHORS, DRAWN, differences, in_words
+from noshow.paper.evidence_page import EVIDENCE, Read, anchor, evidence_of
 from noshow.paper.experiments import COPIES, EXPERIMENTS, SETTINGS
 from noshow.paper.figures import Runs
 from noshow.paper.findings import CALLED, METRICS, Claim, Evidence, Finding, level_of
@@ -22,11 +23,12 @@ OPENING = """# Results
 
 What the paper's experiments give here, and every claim that the paper makes about them with what became of it.
 `noshow reproduce NAME` runs an experiment and draws its figures; `noshow reproduce --claims` writes this page from the
-results beside it: its measurements and verdicts are computed; the claims (in our words), the yardsticks below and the
-authors' values are ours to choose or read off, and the yardsticks of claims 1, 2, 15, 16, 19, 20, 26, 26b, 27, 37 and
-44 and that of one seed were settled or mended after first results had been seen. `written` is the paper's text;
-`published` makes the choices of the authors' program where these are settings (docs/differences.md). In the figures,
-lines are means over seeds and bands go from the lowest seed to the highest.
+results beside it, and [every comparison](evidence.md) that the claims are read from. Measurements and verdicts are
+computed; the claims (in our words), the yardsticks below and the authors' values are ours to choose or read off, and
+the yardsticks of claims 1, 2, 8, 15, 16, 17, 18, 19, 20, 23, 26, 26b, 27, 30, 31, 33, 35, 37, 38 and 44 and that of
+one seed were settled or mended after first results had been seen. `written` is the paper's text; `published` makes the
+choices of the authors' program where these are settings ([what differs](../docs/differences.md)). In the figures, lines
+are means over seeds, smoother than any one seed, and bands go from the lowest seed to the highest.
 
 How things are measured:
 
@@ -38,42 +40,46 @@ How things are measured:
 - *Better*: the gain is positive in every seed and its mean above its own spread; worse likewise; *not decidable* where
   neither is so. With three seeds, one of two equal algorithms would pass by chance about one time in ten, and the other
   as often: a single narrow comparison proves little. *By far*: better, by more than 3 times the larger spread.
+- *Best*, or to beat all others: better than each, by accuracy and by loss alike. Who is clearly worse than one is not
+  the best, however many are beaten.
 - An experiment of one seed (shakespeare-0.7 and -random) has no spread: its numbers stand without ±, and *better* is by
   more than what counts as similar. What another seed would say is not known.
 - *Similar*: levels differ by no more than the larger spread, or than 0.01 of accuracy or 5 % of the smaller loss.
 - *Roughness*: the standard deviation of the tail around its own straight line. *Smoother*: less rough in every seed.
   Where the median change between successive evaluations (after round 100, or a sixth of a short run) says otherwise,
-  the row tells.
-- *Converged*: the tail's line moves by less than its roughness, or the loss by less than 2 % between the tail's halves.
+  the evidence tells.
+- *Converged*, or at rest: the tail's roughness is within what counts as similar, and so is four times the drift of its
+  straight line, which a run twice as long would show; a drift below the roughness cannot be told from it.
 - A claim of several comparisons *holds* if all do, *does not hold* if none does and some are denied, and *depends*
-  otherwise: to beat all others *depends* where some are beaten, and the row tells how many. It lists all comparisons;
-  of more than six, those that do not hold and the tightest that does.
+  otherwise. A row tells of many comparisons how many come out how: of those that hold the tightest, of those that do
+  not the clearest.
 
 **All seeds share one draw of the data** (`data.seed = 0`): who holds which examples. The spreads show the chance of
 samples, batches, silences and first models, not that of the partition.
 """
 
 
-def page(found: Found, copied: Mapping[str, Copies]) -> str:
-    """The whole page, from the results and what was rehearsed on copies, by setting.
+def pages(found: Found, copied: Mapping[str, Copies]) -> dict[str, str]:
+    """The whole pages by their files' names, from the results and what was rehearsed on copies, by setting.
 
     An experiment counts as there when all algorithms of all its cells are finished, and rehearsals when all seeds are.
     """
     seeds = next(iter(_results(found))).spec.seeds
     require(len(seeds) >= 2, "claims are read from the spread over seeds: give two seeds or more")
     evidence = {setting: Evidence(setting, _complete(found[setting]), copied[setting].complete) for setting in SETTINGS}
+    read = [(claim, {setting: claim.finding(evidence[setting]) for setting in SETTINGS}) for claim in CLAIMS]
     parts = [
         OPENING.format(seeds=", ".join(map(str, seeds))),
         "## How the results were made\n",
         *_provenance(found, copied),
         "\n## Levels\n",
-        *_levels(evidence),
+        *_levels(found, evidence),
         "\n## Claims\n",
-        *_claims(evidence),
-        "\n## What differs and why\n",
+        *_claims(read),
+        "\n## What stands out\n",
         *differences(evidence),
     ]
-    return "\n".join(parts) + "\n"
+    return {"README.md": "\n".join(parts) + "\n", EVIDENCE: evidence_of(read)}
 
 
 def _results(found: Found) -> Iterator[Results]:
@@ -128,14 +134,24 @@ def _how(name: str, setting: str, facts: Sequence[Mapping[str, Any]]) -> list[st
     ]
 
 
-def _levels(evidence: Mapping[str, Evidence]) -> Iterator[str]:
+def _levels(found: Found, evidence: Mapping[str, Evidence]) -> Iterator[str]:
     yield "Over the tail: mean ± spread over seeds, in brackets the roughness. *Authors*: what their own plot of this"
     yield "experiment shows, one seed, to be held against `published`."
-    for name in EXPERIMENTS:
+    for name, experiment in EXPERIMENTS.items():
         there = {setting: evidence[setting].runs[name] for setting in SETTINGS if name in evidence[setting].runs}
         if there:
             yield f"\n### {name}\n"
+            figures = [link for setting in there for link in _figures(name, setting, found[setting][name])]
+            yield f"{experiment.shows}. Figures: {', '.join(figures)}.\n"
             yield from _table_of(name, there)
+
+
+def _figures(name: str, setting: str, cells: Mapping[str, Results]) -> Iterator[str]:
+    """Links to the figures beside the cells' results."""
+    cell, results = next(iter(cells.items()))
+    for file in sorted((results.path.parent if cell else results.path).glob("figure*.png")):
+        what = file.stem.removeprefix("figure").replace("-", ", ")
+        yield f"[{setting}{what}]({name}/{setting}/{file.name})"
 
 
 def _table_of(name: str, there: Mapping[str, Runs]) -> Iterator[str]:
@@ -154,14 +170,13 @@ def _level(curve: Curves, what: str) -> str:
     return f"{level_of(curve, what)} ({readings.roughness(curve, what).mean():.2g})"
 
 
-def _claims(evidence: Mapping[str, Evidence]) -> Iterator[str]:
-    found = [{setting: claim.finding(evidence[setting]) for setting in SETTINGS} for claim in CLAIMS]
-    yield from _counts(found)
+def _claims(read: Sequence[Read]) -> Iterator[str]:
+    yield from _counts([findings for _, findings in read])
     yield ""
     titles = [title for setting in SETTINGS for title in (setting, f"measured in {setting}")]
     yield _row("", "claim", "where", *titles)
     yield "|---" * (3 + len(titles)) + "|"
-    for claim, findings in zip(CLAIMS, found, strict=True):
+    for claim, findings in read:
         yield _claim_row(claim, findings)
 
 
@@ -184,16 +199,20 @@ VERDICTS: tuple[readings.Verdict, ...] = (
 
 def _claim_row(claim: Claim, findings: Mapping[str, Finding]) -> str:
     written, published = (findings[setting] for setting in SETTINGS)
-    words = "the same" if published == written else published.words
+    words = "the same" if published == written else _measured(claim, published)
     return _row(
         claim.number,
         claim.says,
         claim.where,
         f"**{written.verdict}**",
-        written.words,
+        _measured(claim, written),
         f"**{published.verdict}**",
         words,
     )
+
+
+def _measured(claim: Claim, finding: Finding) -> str:
+    return f"{finding.brief} ([All]({EVIDENCE}#{anchor(claim)}).)" if finding.parts else finding.words
 
 
 def _row(*cells: str) -> str:

@@ -17,6 +17,8 @@ from noshow.paper.readings import ACCURACY, HOLDS, LOSS
 from noshow.paper.results import Curves
 
 NOTHING_KNOWN = np.log(10)
+RISEN = 1.1
+"""How many times its lowest a loss is when it has risen again."""
 DRAWN = "cifar10-0.8"
 AUTHORS = {
     "fedavg": {ACCURACY: (0.35, 0.53), LOSS: (1.5, 2.5)},
@@ -54,10 +56,11 @@ def _of(name: str, setting: str, curves: Mapping[str, Curves]) -> Iterator[str]:
         yield from _against_authors(curves)
     if "mifa" in curves and all(_wins(curves["mifa"], other) for other in curves.values() if other.label != "mifa"):
         yield (
-            f"MIFA has the best accuracy, {level_of(curves['mifa'], ACCURACY)}, better than every other "
-            "algorithm. Its memory starts from zero here, and from random weights in the authors' program."
+            "MIFA has the best accuracy, better than every other algorithm. Its memory starts from zero here, and from "
+            "random weights in the authors' program; what that alone makes was not measured."
         )
     yield from _stuck(curves)
+    yield from _risen(curves)
     if name in EPSILON:
         held = datasets.synthetic(1, 1).held
         large = held[held > limit(EPSILON[name], 10, held)]
@@ -74,9 +77,22 @@ def _of(name: str, setting: str, curves: Mapping[str, Curves]) -> Iterator[str]:
         )
     if _equal(curves.get("cclip"), curves.get("bucketing_cclip")):
         yield (
-            "cclip and bucketing_cclip end alike to three digits: where no momentum is longer than tau = 100, nothing "
-            "is clipped and both are the weighted mean."
+            "cclip and bucketing_cclip end within 0.0005 of each other: where no momentum is longer than tau = 100, "
+            "nothing is clipped and both are the weighted mean."
         )
+
+
+def _risen(curves: Mapping[str, Curves]) -> Iterator[str]:
+    """Whose train loss ends well above what it was in some eighth of the run."""
+    eighths = [(k / 8, (k + 1) / 8) for k in range(8)]
+    told = []
+    for curve in curves.values():
+        lowest = min(float(readings.level(curve, LOSS, *eighth).mean()) for eighth in eighths)
+        last = float(readings.level(curve, LOSS).mean())
+        if last > RISEN * lowest:
+            told.append(f"{curve.label} from {lowest:.3f} to {last:.3f}")
+    if told:
+        yield f"the train loss falls and rises again (lowest eighth of the run, level): {', '.join(told)}."
 
 
 def _stuck(curves: Mapping[str, Curves]) -> Iterator[str]:

@@ -15,8 +15,9 @@ from noshow.paper.results import Curves
 
 METRICS = (ACCURACY, LOSS)
 CALLED = {ACCURACY: "accuracy", LOSS: "loss"}
-ALL_LISTED = 6
-"""Up to so many comparisons are all written out; of more, those that do not hold, and the tightest that does."""
+ROOM = 700
+"""Characters that a row of the page has room for: of what is longer, how many comparisons come out how is told there,
+and the one that tells most."""
 
 
 class Evidence(NamedTuple):
@@ -33,11 +34,21 @@ class Evidence(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A verdict and what it rests on; `margin` ranks many comparisons of one kind, the tightest lowest."""
+    """A verdict and what it rests on, all of it; `margin` ranks many comparisons of one kind, the tightest lowest.
+
+    `parts` are the comparisons, where there are many, and `short` is what a row has room for then.
+    """
 
     verdict: Verdict
     words: str
     margin: float | None = None
+    parts: Sequence[Finding] = ()
+    short: str = ""
+
+    @property
+    def brief(self) -> str:
+        """What a row has room for."""
+        return self.short or self.words
 
 
 Parts = Callable[[str, Mapping[str, Curves]], Sequence[Finding]]
@@ -78,24 +89,64 @@ def together(parts: Sequence[Finding], first: str = "") -> Finding:
     Example:
         >>> together([Finding("holds", "a 1"), Finding("not decidable", "b 2")])[:2]
         ('depends', 'holds: a 1. not decidable: b 2.')
+        >>> together([Finding("holds", f"a {i} " + "·" * 90, i) for i in range(8)]).brief[:38]
+        'holds in 8 of 8, the tightest: a 0 ···'
     """
     outcomes = {part.verdict for part in parts}
     mixed: Verdict = "depends" if outcomes & {HOLDS, "depends"} else FAILS
     verdict = parts[0].verdict if len(outcomes) == 1 else mixed
-    words = [first] if first else []
-    many = len(parts) > ALL_LISTED and all(part.margin is not None for part in parts)
-    for outcome in (HOLDS, FAILS, "depends", OPEN):
-        those = [part for part in parts if part.verdict == outcome]
-        if many and those and outcome == HOLDS:
-            tightest = min(those, key=lambda part: part.margin or 0.0)
-            words.append(f"holds in {len(those)} of {len(parts)}, the tightest: {tightest.words}")
-        elif those:
-            listed = "; ".join(part.words for part in those)
-            words.append(f"{outcome}: {listed}" if len(outcomes) > 1 else listed)
-    return Finding(verdict, ". ".join(words) + ".")
+    opening = [first] if first else []
+    listed = [*opening, *(_listed(outcome, those, len(outcomes) > 1) for outcome, those in _by_outcome(parts))]
+    counted = [*opening, *(_counted(outcome, those, len(parts)) for outcome, those in _by_outcome(parts))]
+    words, short = (". ".join(sentences) + "." for sentences in (listed, counted))
+    return Finding(verdict, words, None, parts, short) if len(words) > ROOM else Finding(verdict, words)
 
 
-def so_far(evidence: Evidence, names: Iterable[str], parts: Parts) -> Finding:
+def _by_outcome(parts: Sequence[Finding]) -> list[tuple[Verdict, list[Finding]]]:
+    outcomes: tuple[Verdict, ...] = (HOLDS, FAILS, "depends", OPEN)
+    found = [(outcome, [part for part in parts if part.verdict == outcome]) for outcome in outcomes]
+    return [(outcome, those) for outcome, those in found if those]
+
+
+def _listed(outcome: Verdict, those: Sequence[Finding], named: bool) -> str:
+    words = "; ".join(part.words for part in those)
+    return f"{outcome}: {words}" if named else words
+
+
+def _counted(outcome: Verdict, those: Sequence[Finding], of_all: int) -> str:
+    """How many come out so; of those that hold the tightest, and of those that do not the clearest."""
+    count = f"{outcome} in {len(those)} of {of_all}"
+    ranked = [part for part in those if part.margin is not None]
+    if outcome not in (HOLDS, FAILS) or len(ranked) < len(those):
+        return count
+    told = min(ranked, key=lambda part: part.margin or 0.0)
+    return f"{count}, the {'tightest' if outcome == HOLDS else 'clearest'}: {told.words}"
+
+
+def held_in(parts: Sequence[Finding]) -> str:
+    """In how many of these comparisons a claim holds.
+
+    Example:
+        >>> held_in([Finding("holds", "a"), Finding("depends", "b")])
+        '1 of 2'
+    """
+    return f"{sum(part.verdict == HOLDS for part in parts)} of {len(parts)}"
+
+
+def best(mine: Curves, rivals: Iterable[Curves], what: str) -> Finding:
+    """Whether mine beats all rivals: one clear loss denies it, whoever else is beaten."""
+    found = {rival.label: better(mine, rival, what) for rival in rivals}
+    by = {outcome: [label for label in found if found[label].verdict == outcome] for outcome in (HOLDS, FAILS, OPEN)}
+    verdict: Verdict = FAILS if by[FAILS] else OPEN if by[OPEN] else HOLDS
+    tightest = min(found.values(), key=lambda one: one.margin or 0.0)
+    words = f"{mine.label}, {CALLED[what]}: better than {len(by[HOLDS])} of {len(found)}"
+    words += f", worse than {', '.join(by[FAILS])}" if by[FAILS] else ""
+    words += f", undecided against {', '.join(by[OPEN])}" if by[OPEN] else ""
+    told = tightest.words.removeprefix(mine.label).strip()
+    return Finding(verdict, f"{words} ({'worst' if by[FAILS] else 'tightest'}: {told})", tightest.margin)
+
+
+def so_far(evidence: Evidence, names: Iterable[str], parts: Parts, first: str = "") -> Finding:
     """A claim about several experiments, from those that are there.
 
     Until all are, only "depends" is final: a claim that holds here and fails there stays so.
@@ -105,11 +156,13 @@ def so_far(evidence: Evidence, names: Iterable[str], parts: Parts) -> Finding:
     missing = [name for name in asked if name not in there]
     if not there:
         return Finding("not run", f"needs {', '.join(missing)}")
-    found = together([part for name in there for part in parts(name, evidence.curves(name))])
+    found = together([part for name in there for part in parts(name, evidence.curves(name))], first)
     if not missing:
         return found
-    words = f"So far, without {', '.join(missing)}: {found.verdict}. {found.words}"
-    return Finding(found.verdict if found.verdict == "depends" else "not run", words)
+    first = f"So far, without {', '.join(missing)}: {found.verdict}."
+    verdict: Verdict = "depends" if found.verdict == "depends" else "not run"
+    short = f"{first} {found.short}" if found.short else ""
+    return Finding(verdict, f"{first} {found.words}", None, found.parts, short)
 
 
 def with_spread(values: np.ndarray, sign: str = "") -> str:
@@ -165,6 +218,8 @@ def alike(mine: Curves, theirs: Curves, what: str) -> Finding:
     gains = readings.gain(one, other, what)
     if verdict == HOLDS and readings.beats(gains) != OPEN:
         why += ", yet of one sign in every seed"
+    if verdict == FAILS:
+        why = f"{why}, {'better' if gains.mean() > 0 else 'worse'}"
     words = f"{mine.label} over {theirs.label}, {CALLED[what]} {with_spread(gains, '+')} ({why})"
     return Finding(verdict, words, -abs(float(gains.mean())) / readings.near(one, other, what))
 
@@ -187,11 +242,14 @@ def unconverged(curve: Curves, what: str) -> Finding:
     """Whether the tail has not come to rest, in any seed."""
     rest = readings.converged(curve, what)
     verdict = FAILS if rest.all() else OPEN if rest.any() else HOLDS
-    drift, rough = readings.drift(curve, what).mean(), readings.roughness(curve, what).mean()
-    words = f"{curve.label}, {CALLED[what]} drifts by {drift:+.2g} over the tail, with roughness {rough:.2g}"
-    if what == LOSS:
-        words += f" ({readings.change(curve, what).mean():+.2%} between its halves)"
-    return Finding(verdict, words, _least_ratio(np.abs(readings.drift(curve, what)), readings.roughness(curve, what)))
+    drift, rough, near = (
+        np.asarray(read(curve, what)) for read in (readings.drift, readings.roughness, readings.near_itself)
+    )
+    words = (
+        f"{curve.label}, {CALLED[what]} drifts by {drift.mean():+.2g} over the tail, with roughness "
+        f"{rough.mean():.2g}, similar being {near.mean():.2g}"
+    )
+    return Finding(verdict, words, float(np.min(np.maximum(rough, 4 * np.abs(drift)) / near)))
 
 
 def _least_ratio(above: np.ndarray, below: np.ndarray) -> float:

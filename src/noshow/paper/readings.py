@@ -19,8 +19,6 @@ CLOSE = {ACCURACY: 0.01, LOSS: 0.05}
 """What counts as similar whatever the spread: 0.01 of accuracy, 5 % of the smaller loss."""
 FAR = 3.0
 """How many spreads a large difference has."""
-STEADY = 0.02
-"""A loss that changes by less than this share between the tail's halves has converged."""
 
 Verdict = Literal["holds", "does not hold", "depends", "not decidable", "not run", "no measurement"]
 HOLDS: Verdict = "holds"
@@ -213,27 +211,25 @@ def drift(curve: Curves, what: str) -> np.ndarray:
 
 
 def converged(curve: Curves, what: str) -> np.ndarray:
-    """Whether the tail has come to rest [seeds]: its drift is below its roughness, or a loss's halves differ by < 2 %.
+    """Whether the tail has come to rest [seeds], by what counts as similar.
+
+    It swings by no more, and in a run twice as long it would drift by no more: the tail is a quarter of the run. A
+    drift below the roughness cannot be told from it.
 
     Example:
-        >>> falling, resting = [9] * 10 + [5, 4, 3], [9] * 10 + [5, 1, 5]
-        >>> converged(example(loss=[falling, resting]), LOSS).tolist()
-        [False, True]
+        >>> falling, resting, restless = [5, 4.95, 4.9, 4.85, 4.8], [5, 4.9, 5, 4.9, 5], [5, 4, 6, 4, 5]
+        >>> converged(example(loss=[[9] * 15 + tail for tail in (falling, resting, restless)]), LOSS).tolist()
+        [False, True, False]
     """
-    still = np.abs(drift(curve, what)) < roughness(curve, what)
-    return still if what == ACCURACY else still | (np.abs(change(curve, what)) < STEADY)
+    moves, rough, close = np.abs(drift(curve, what)), roughness(curve, what), near_itself(curve, what)
+    still: np.ndarray = (rough <= close) & ((moves <= rough) | (moves <= close * (1 - TAIL)))
+    return still
 
 
-def change(curve: Curves, what: str) -> np.ndarray:
-    """From the first half of the tail to the second, as a share of the first [seeds].
-
-    Example:
-        >>> change(example(loss=[[9, 9, 9, 9, 9, 9, 4, 4, 3, 3]]), LOSS).tolist()
-        [-0.25]
-    """
-    middle = (1 + TAIL) / 2
-    first, second = level(curve, what, TAIL, middle), level(curve, what, middle)
-    return (second - first) / np.abs(first)
+def near_itself(curve: Curves, what: str) -> np.ndarray:
+    """The difference that counts as similar to the curve's own level [seeds]."""
+    own = level(curve, what)
+    return np.full(len(own), CLOSE[what]) if what == ACCURACY else CLOSE[what] * np.abs(own)
 
 
 def rounds_to(curve: Curves, what: str, target: np.ndarray) -> np.ndarray:
