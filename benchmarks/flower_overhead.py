@@ -28,7 +28,7 @@ from flwr.supercore.task_identity import TaskIdentity
 import noshow as ns
 from noshow.additive import factors_of
 from noshow.flower import Roster, Strategy
-from noshow.recall import recalled
+from noshow.recall import aggregator_of, recalled
 
 SHAPES = {"hidden.weight": (900, 1000), "hidden.bias": (1000,), "out.weight": (99, 1000)}
 FIRST_NODE = 1000
@@ -112,9 +112,10 @@ def seconds_waited(server: ns.Server, clients: int, rounds: int, seconds: float,
 
 def seconds_of_the_rule(server: ns.Server, clients: int) -> list[float] | None:
     """What the aggregator of a server that remembers takes; `None` where it adds rows up as they come."""
-    if server.remembers is None or factors_of(server.remembers) is not None:
+    aggregator = aggregator_of(server)
+    if aggregator is None or factors_of(aggregator) is not None:
         return None
-    aggregate = jax.jit(partial(recalled, server.remembers))
+    aggregate = jax.jit(partial(recalled, aggregator))
     table = jax.random.normal(jax.random.key(0), (clients, sum(map(math.prod, SHAPES.values()))))
     taken = []
     for turn in range(8):

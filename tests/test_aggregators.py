@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,9 @@ from scipy.optimize import minimize
 from scipy.stats import trim_mean
 
 import noshow as ns
+from noshow.additive import factors_of
+from noshow.recall import aggregator_of
+from noshow.width import reads_narrow
 
 G = ns.aggregators
 KEY = jax.random.key(0)
@@ -227,3 +232,20 @@ def test_distances_keep_their_figures_wherever_the_points_lie(centre: float, out
     close = 1e-4 * np.linalg.norm(exact[1:] - v, axis=1).min() + 1e-6 * np.linalg.norm(v)
     assert np.linalg.norm(jax.jit(one)(points) - v) < close
     assert np.linalg.norm(jax.jit(jax.vmap(one))(points[None])[0] - v) < close
+
+
+def test_what_is_known_of_a_rule_is_not_known_of_what_wraps_it() -> None:
+    """A live federation would add rows up by the factors of the mean, and never call what is around it."""
+    mean = ns.aggregators.mean()
+
+    @wraps(mean)
+    def halved(points: jax.Array, weights: jax.Array, key: jax.Array) -> jax.Array:
+        return 0.5 * mean(points, weights, key)
+
+    assert factors_of(mean) is not None
+    assert factors_of(halved) is None
+    assert reads_narrow(mean)
+    assert not reads_narrow(halved)
+    server = ns.servers.remember(mean)
+    assert aggregator_of(server) is mean
+    assert aggregator_of(server._replace(step=wraps(server.step)(lambda *parts: server.step(*parts)))) is None

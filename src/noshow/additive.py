@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from noshow.contracts import Aggregator, Weights
+from noshow.marks import mark, marked
 from noshow.width import Rule
 
+Factors = Callable[[Weights], Weights]
 
-def adding_up(rule: Rule, factors: Callable[[Weights], Weights]) -> Rule:
+
+def adding_up(rule: Rule, factors: Factors) -> Rule:
     """Mark a rule that adds points up, each times a factor that the weights alone tell."""
-    rule.__dict__["factors"] = factors
-    return rule
+    return mark(rule, "factors", factors)
 
 
-def factors_of(rule: Aggregator) -> Callable[[Weights], Weights] | None:
+def factors_of(rule: Aggregator) -> Factors | None:
     """What a rule that is known to add points up takes of each.
 
     Example:
@@ -24,4 +26,5 @@ def factors_of(rule: Aggregator) -> Callable[[Weights], Weights] | None:
         >>> factors_of(ns.aggregators.geometric_median()) is None
         True
     """
-    return getattr(rule, "factors", None)
+    factors: Factors | None = marked(rule, "factors")
+    return factors

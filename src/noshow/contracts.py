@@ -212,9 +212,7 @@ class Server(NamedTuple):
     """What the server does: `step(state, theta, replies, rate)` -> `(state, theta)`; `init(d, clients)` -> state.
 
     `linear` says that a step without memory adds replies to theta, each times a number that depends on nobody's reply:
-    a live federation then needs no table of all replies. `remembers` says that the memory is a row [d] a client, its
-    last direction and zeros before, and that a step takes rate times this aggregate of the rows off theta: a live
-    federation then takes each reply into its row as it comes, and not all of them at the end of the round.
+    a live federation then needs no table of all replies.
 
     Example:
         >>> import noshow as ns
@@ -226,7 +224,6 @@ class Server(NamedTuple):
     step: Callable[[Memory, Vector, Replies, Array], tuple[Memory, Vector]]
     init: Callable[[int, int], Memory] = no_memory
     linear: bool = False
-    remembers: Aggregator | None = None
 
 
 class Scene(NamedTuple):

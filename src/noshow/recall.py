@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from noshow.contracts import Aggregator, Key, Memory, Vector, Weights
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from noshow.contracts import Aggregator, Key, Memory, Server, Vector, Weights
 from noshow.errors import require
+from noshow.marks import mark, marked
 from noshow.width import reads_narrow, widen
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def recalling(step: Step, aggregator: Aggregator) -> Step:
+    """Mark a server's step that takes rate times this aggregate of what clients said last off theta, and no more.
+
+    The memory is a row [d] a client, its last direction, zeros before. A live federation may then take each reply into
+    its row as it comes, instead of all of them at the end of the round.
+    """
+    return mark(step, "aggregator", aggregator)
+
+
+def aggregator_of(server: Server) -> Aggregator | None:
+    """What a server that is known to move by what clients said last takes of it.
+
+    Example:
+        >>> import noshow as ns
+        >>> median = ns.aggregators.geometric_median()
+        >>> aggregator_of(ns.servers.remember(median)) is median, aggregator_of(ns.servers.average())
+        (True, None)
+    """
+    aggregator: Aggregator | None = marked(server.step, "aggregator")
+    return aggregator
 
 
 def recalled(aggregator: Aggregator, state: Memory, weights: Weights, key: Key) -> Vector:

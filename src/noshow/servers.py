@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from noshow.contracts import Aggregator, Array, Memory, Replies, Server, Vector
 from noshow.errors import require
-from noshow.recall import recalled
+from noshow.recall import recalled, recalling
 from noshow.width import Width, as_kept, check_width, remembered, widen
 
 
@@ -72,4 +72,4 @@ def remember(aggregator: Aggregator, memory: Width | None = None) -> Server:
         return state, theta - rate * recalled(aggregator, state, replies.all_weights, replies.key)
 
     check_width(memory)
-    return Server(step, init=lambda d, clients: remembered((clients, d), memory), remembers=aggregator)
+    return Server(recalling(step, aggregator), init=lambda d, clients: remembered((clients, d), memory))

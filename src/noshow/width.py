@@ -16,6 +16,7 @@ from jax import lax
 from noshow.contracts import Aggregator, Array, Points, Weights
 from noshow.devices import on_cpu
 from noshow.errors import require
+from noshow.marks import mark, marked
 
 Width = Literal["float32", "bfloat16"]
 """Not float16: a gradient above 65504 would become infinite."""
@@ -99,8 +100,7 @@ def over_rows(function: Callable[[Points, Weights], Sums], points: Points, weigh
 
 def reading_narrow(rule: Rule) -> Rule:
     """Mark a rule that widens narrow points itself."""
-    rule.__dict__["reads_narrow"] = True
-    return rule
+    return mark(rule, "reads_narrow", True)
 
 
 def reads_narrow(rule: Aggregator) -> bool:
@@ -111,4 +111,4 @@ def reads_narrow(rule: Aggregator) -> bool:
         >>> reads_narrow(ns.aggregators.mean()), reads_narrow(ns.aggregators.krum())
         (True, False)
     """
-    return bool(getattr(rule, "reads_narrow", False))
+    return bool(marked(rule, "reads_narrow"))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import small_federation
 from fake_grid import FakeGrid, failed
-from flwr.app import Message
-from numpy_clients import FIRST_NODE, enrolled, first_model, flat, live
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from numpy_clients import FIRST_NODE, adding, enrolled, first_model, flat, live, model_of
 
 import noshow as ns
 from noshow.flower import Roster, Strategy
 from noshow.flower.ledger import Ledger
+from noshow.flower.ways import Recalling
 
 M, ROUNDS = 11, 4
 SERVERS: dict[str, ns.Server] = {
@@ -71,20 +74,24 @@ def test_the_order_in_which_replies_come_changes_nothing(name: str, tmp_path: Pa
         np.testing.assert_array_equal(model, models[0])
 
 
+def unmarked(server: ns.Server) -> ns.Server:
+    """The same rule, of which nothing is known but its step."""
+    return server._replace(step=lambda *parts: server.step(*parts), linear=False)
+
+
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_way_of_its_own_is_the_servers_own_step(name: str, tmp_path: Path) -> None:
     def end(server: ns.Server, file: str) -> np.ndarray:
         return played(server, grid_with(lambda i: 0.01 * (7 * i % M)), tmp_path / file)
 
-    plain = SERVERS[name]._replace(linear=False, remembers=None)
-    models = [end(SERVERS[name], "own.sqlite"), end(plain, "plain.sqlite")]
+    models = [end(SERVERS[name], "own.sqlite"), end(unmarked(SERVERS[name]), "plain.sqlite")]
     np.testing.assert_allclose(models[0], models[1], rtol=0, atol=1e-6)
 
 
 def test_a_memory_in_the_form_of_before_is_taken_over(tmp_path: Path) -> None:
     """Rows used to be kept in the table `memory`, by servers that take all replies at once they still are."""
     server = SERVERS["mifa"]
-    before = server._replace(remembers=None)
+    before = unmarked(server)
 
     def play(rule: ns.Server, rounds: int, file: str) -> np.ndarray:
         roster = enrolled(tmp_path / file, small_federation(M)) if rounds == 2 else Roster(tmp_path / file)
@@ -99,16 +106,13 @@ def test_a_memory_in_the_form_of_before_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_what_is_written_ahead_counts_when_its_round_is_closed(tmp_path: Path) -> None:
-    roster = Roster(tmp_path / "f.sqlite")
-    ledger = Ledger(roster, "run")
-    theta = np.zeros(3, np.float32)
-    ledger.begin({}, theta, {})
+    ledger, theta = begun(tmp_path / "f.sqlite")
 
     def read() -> dict[int, list[float]]:
-        """As a server would that starts now."""
-        kept = Ledger(roster, "run").kept({})
-        assert kept is not None
-        return {number: np.frombuffer(row, np.float32).tolist() for (_, number), row in kept.memory.items()}
+        """As a server would that starts after a kill now, with a copy of the file."""
+        with sqlite3.connect(tmp_path / "f.sqlite") as now, sqlite3.connect(tmp_path / "copy.sqlite") as copy:
+            now.backup(copy)
+        return kept_rows(tmp_path / "copy.sqlite")
 
     def write(t: int, number: int, value: float) -> None:
         ledger.rows.write(t, number, np.full(3, value, np.float32))
@@ -128,19 +132,144 @@ def test_what_is_written_ahead_counts_when_its_round_is_closed(tmp_path: Path) -
     write(3, 8, 3.0)
     ledger.close_round(3, theta, [7, 8], {}, [8], [], {})
     assert read() == {7: [2.5] * 3, 8: [3.0] * 3}
+    ledger.close_round(4, theta, [7], {}, [], [], {})
+    assert read() == {7: [2.5] * 3}, "client 8 has left"
 
 
-def test_rows_of_another_process_are_not_taken_for_ones_own(tmp_path: Path) -> None:
-    roster = Roster(tmp_path / "f.sqlite")
-    mine, theirs = Ledger(roster, "run"), Ledger(Roster(tmp_path / "f.sqlite"), "run")
-    theta = np.zeros(3, np.float32)
-    mine.begin({}, theta, {})
-    for ledger, value in ((mine, 1.0), (theirs, 2.0)):
-        ledger.rows.write(1, 7, np.full(3, value, np.float32))
-        ledger.rows.settle()
-    with pytest.raises(ns.NoshowError, match="another process plays run 'run' too"):
+def begun(file: Path) -> tuple[Ledger, np.ndarray]:
+    ledger, theta = Ledger(Roster(file), "run"), np.zeros(3, np.float32)
+    assert ledger.take_up({}) is None
+    ledger.begin({}, theta, {})
+    return ledger, theta
+
+
+def kept_rows(file: Path) -> dict[int, list[float]]:
+    kept = Ledger(Roster(file), "run").take_up({})
+    assert kept is not None
+    return {number: np.frombuffer(row, np.float32).tolist() for (_, number), row in kept.memory.items()}
+
+
+def test_who_takes_a_run_up_goes_on_and_who_had_it_does_not(tmp_path: Path) -> None:
+    mine, theta = begun(tmp_path / "f.sqlite")
+    mine.rows.write(1, 7, np.full(3, 1.0, np.float32))
+    mine.rows.settle()
+    theirs = Ledger(Roster(tmp_path / "f.sqlite"), "run")
+    with pytest.raises(ns.NoshowError, match="begun with another sampled"):
+        theirs.take_up({"sampled": 3})
+    mine.rows.write(1, 8, np.full(3, 1.0, np.float32))
+    mine.rows.settle()  # who was refused has not taken it up
+    theirs.take_up({})
+    theirs.rows.write(1, 7, np.full(3, 2.0, np.float32))
+    mine.rows.write(1, 7, np.full(3, 3.0, np.float32))
+    with pytest.raises(ns.NoshowError, match="run 'run' was taken up by another process since"):
         mine.close_round(1, theta, [7], {}, [7], [], {})
     theirs.close_round(1, theta, [7], {}, [7], [], {})
-    mine.rows.write(1, 7, theta)
-    with pytest.raises(ns.NoshowError, match="another process plays run 'run' too"):
-        mine.close_round(1, theta, [7], {}, [7], [], {})
+    assert kept_rows(tmp_path / "f.sqlite") == {7: [2.0] * 3}
+
+
+def test_two_who_begin_a_run_do_not_both_go_on(tmp_path: Path) -> None:
+    first, second = (Ledger(Roster(tmp_path / "f.sqlite"), "run") for _ in range(2))
+    assert first.take_up({}) is None
+    assert second.take_up({}) is None
+    with pytest.raises(ns.NoshowError, match="taken up by another"):
+        first.begin({}, np.zeros(3, np.float32), {})
+    second.begin({}, np.ones(3, np.float32), {})
+
+
+def test_a_lock_in_the_middle_of_a_round_is_waited_out(tmp_path: Path) -> None:
+    """What could not be written then is written at the end of the round."""
+    roster = Roster(tmp_path / "f.sqlite")
+    ledger, theta = begun(tmp_path / "f.sqlite")
+    with ledger._roster.transaction() as database:
+        database.execute("pragma busy_timeout = 50")
+    with closing(sqlite3.connect(roster.path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        ledger.rows.write(1, 7, np.full(3, 1.0, np.float32))
+        ledger.rows.write(1, 8, np.full(3, 2.0, np.float32))
+        with pytest.raises(ns.NoshowError, match="locked"):
+            ledger.close_round(1, theta, [7, 8], {}, [7, 8], [], {})
+        other.execute("rollback")
+    ledger.close_round(1, theta, [7, 8], {}, [7, 8], [], {})
+    assert kept_rows(tmp_path / "f.sqlite") == {7: [1.0] * 3, 8: [2.0] * 3}
+
+
+def test_a_rule_of_ones_own_takes_over_what_was_kept_row_by_row(tmp_path: Path) -> None:
+    """It may change rows of those who are silent, and be left and taken up again: the rows are those it made."""
+    ours = ns.servers.remember(ns.aggregators.mean())
+
+    def fading(state: Any, theta: Any, replies: ns.Replies, rate: Any) -> Any:
+        return ours.step(0.5 * state, theta, replies, rate)
+
+    def play(server: ns.Server, rounds: int, file: str) -> np.ndarray:
+        roster = Roster(tmp_path / file)
+        strategy = Strategy(server=server, roster=roster, sampled=4, timeout=5.0, rate=0.1, evaluate_every=0)
+        return flat(strategy.start(live(small_federation(M)), first_model(), rounds).arrays)
+
+    faded = ours._replace(step=fading)
+    ends = []
+    for file, first in (("rows.sqlite", ours), ("whole.sqlite", unmarked(ours))):
+        enrolled(tmp_path / file, small_federation(M))
+        play(first, 3, file)
+        play(faded, 4, file)
+        play(faded, 5, file)
+        ends.append([play(first, 7, file), play(faded, 8, file)])
+    np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+class Halving(Strategy):
+    """Changes what replies hold, as strategies that clip or decrypt do."""
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
+        mine = list(replies)
+        for reply in mine:
+            record = reply.content["arrays"]
+            for name, array in record.items():
+                record[name] = Array(0.5 * array.numpy())
+        return super().aggregate_train(server_round, mine)
+
+
+def test_what_a_strategy_around_makes_of_replies_is_what_counts(tmp_path: Path) -> None:
+    grid = FakeGrid({1: adding("a", 10), 2: adding("b", 10)})
+    strategy = Halving(
+        server=ns.servers.average(), roster=Roster(tmp_path / "f.sqlite"), sampled=2, timeout=5.0, evaluate_every=0
+    )
+    # Each client adds 1 to the model: half of (0 + 1), then half of (0.5 + 1).
+    assert flat(strategy.start(grid, model_of(w=np.zeros(2)), 2).arrays).tolist() == [0.75, 0.75]
+
+
+def test_a_round_that_is_not_the_next_is_refused(tmp_path: Path) -> None:
+    strategy = Strategy(
+        server=SERVERS["mifa"], roster=enrolled(tmp_path / "f.sqlite", small_federation(M)), sampled=4, timeout=5.0
+    )
+    grid = live(small_federation(M))
+    strategy.start(grid, first_model(), 2)
+    with pytest.raises(ns.NoshowError, match="round 1 is asked for, and run 'run' is at round 3"):
+        strategy.configure_train(1, first_model(), ConfigRecord(), grid)
+
+
+def test_who_has_left_is_forgotten(tmp_path: Path) -> None:
+    """Neither memory nor file grows with those who come and go."""
+    roster = Roster(tmp_path / "f.sqlite")
+    strategy = Strategy(server=SERVERS["mifa"], roster=roster, sampled=3, timeout=5.0, rate=0.1, evaluate_every=0)
+    for t in range(1, 7):
+        for member in roster.members():
+            roster.leave(member.client)
+        grid = FakeGrid({10 * t + i: adding(f"client {t}-{i}", 10) for i in range(3)})
+        strategy.start(grid, model_of(w=np.zeros(2)), t)
+    here = {member.number for member in roster.members()}
+    with sqlite3.connect(roster.path) as database:
+        assert {number for (number,) in database.execute("select number from said")} == here
+    assert len(here) == 3
+    assert strategy._session is not None
+    assert isinstance(strategy._session._way, Recalling)
+    assert strategy._session._way._recollection._rows.keys() == here
+
+
+def test_overflows_are_told_by_reasons_and_not_by_warnings(tmp_path: Path) -> None:
+    """Sums are worked out in threads, each of which would warn for itself."""
+    grid = FakeGrid({1: adding("a", 10, 3e38), 2: adding("b", 10, -3e38), 3: adding("c", 10, 3e38)})
+    strategy = Strategy(
+        server=SERVERS["mifa"], roster=Roster(tmp_path / "f.sqlite"), sampled=3, timeout=5.0, rate=0.1, evaluate_every=0
+    )
+    first = model_of(w=np.zeros(2**19, np.float32))
+    assert not flat(strategy.start(grid, first, 1).arrays).any()

@@ -105,7 +105,7 @@ def test_two_processes_do_not_play_one_run(tmp_path: Path) -> None:
         if t == 1:
             quick.start(live(federation), first_model(), 3)
 
-    with pytest.raises(ns.NoshowError, match="another process plays run 'run' too"):
+    with pytest.raises(ns.NoshowError, match="run 'run' was taken up by another process since"):
         slow.start(live(federation), first_model(), 3, evaluate_fn=overtake)
 
 

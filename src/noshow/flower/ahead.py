@@ -8,22 +8,23 @@ the process die before, what was written ahead means nothing.
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
-from noshow.errors import require
+from noshow.errors import NoshowError
+from noshow.flower.player import Player
 from noshow.flower.roster import Roster
 from noshow.flower.tidying import Tidying
 
-TABLE = """create table if not exists said (run text, number integer, slot integer, round integer, writer text,
-    piece blob, primary key (run, number, slot))"""
+TABLE = """create table if not exists said (run text, number integer, slot integer, round integer, piece blob,
+    primary key (run, number, slot))"""
 
-PLAYED_TWICE = "another process plays run {run!r} too: let one of them go on"
+_COUNTS = "said join heard using (run, number, round) where run = ?"
 
 
 class _Ahead(NamedTuple):
@@ -35,59 +36,72 @@ class _Ahead(NamedTuple):
 class RowsAhead:
     """One run's rows, written by a thread of their own."""
 
-    def __init__(self, roster: Roster, run: str, tidying: Tidying) -> None:
-        self._roster, self._run, self._tidying = roster, run, tidying
-        self._writer = uuid.uuid4().hex
+    def __init__(self, roster: Roster, run: str, player: Player, tidying: Tidying) -> None:
+        self._roster, self._run, self._player, self._tidying = roster, run, player, tidying
         self._slots: dict[int, int] = {}
         self._waiting: deque[_Ahead] = deque()
-        self._written: set[int] = set()
+        self._spoken: set[int] = set()
         self._writes: list[Future[None]] = []
         self._thread = ThreadPoolExecutor(1)
 
-    def load(self, database: sqlite3.Connection, heard: Mapping[int, int]) -> dict[int, bytes]:
+    def load(self, database: sqlite3.Connection) -> dict[int, bytes]:
         """The rows that count, by the clients' numbers."""
-        found = database.execute("select number, slot, round, piece from said where run = ?", (self._run,))
-        counts = [(number, slot, piece) for number, slot, t, piece in found if heard.get(number) == t]
+        counts = database.execute(f"select number, slot, piece from {_COUNTS}", (self._run,)).fetchall()
         self._slots = {number: slot for number, slot, _ in counts}
         return {number: piece for number, _, piece in counts}
 
     def write(self, t: int, number: int, row: np.ndarray) -> None:
         """Begin to write a row that counts if the client is among those heard in round t."""
         self._waiting.append(_Ahead(t, number, row.data))
-        self._writes.append(self._thread.submit(self._write))
+        self._spoken.add(number)
+        self._writes.append(self._thread.submit(self._try))
 
     def settle(self) -> None:
-        """Wait until all is written; raises what went wrong."""
-        writes, self._writes = self._writes, []
-        for write in writes:
-            write.result()
-
-    def check(self, database: sqlite3.Connection, t: int, heard: Iterable[int]) -> None:
-        """Raise if another process has written over what is about to count."""
-        mine = "select number from said where run = ? and round = ? and writer = ?"
-        there = {number for (number,) in database.execute(mine, (self._run, t, self._writer))}
-        require(self._written.intersection(heard) <= there, PLAYED_TWICE.format(run=self._run))
+        """Until all is written; what could not be before is tried once more, and raises what is wrong."""
+        wait(self._writes)
+        self._writes = []
+        self._write()
 
     def turn(self, heard: Iterable[int]) -> None:
         """The round is over: rows of those who were heard count now."""
-        self._slots |= {number: self._spare(number) for number in self._written.intersection(heard)}
-        self._written = set()
+        self._slots |= {number: self._spare(number) for number in self._spoken.intersection(heard)}
+        self._spoken = set()
+
+    def forget(self, database: sqlite3.Connection, numbers: Iterable[int]) -> None:
+        """These clients have left."""
+        database.executemany("delete from said where run = ? and number = ?", [(self._run, one) for one in numbers])
+
+    def settle_in_memory(self, database: sqlite3.Connection) -> None:
+        """Let the rows that count be pieces of a memory instead, as servers without such rows keep theirs."""
+        database.execute(
+            f"insert into memory select run, 0, number, piece from {_COUNTS} "
+            "on conflict do update set piece = excluded.piece",
+            (self._run,),
+        )
+        database.execute("delete from said where run = ?", (self._run,))
+
+    def _try(self) -> None:
+        # A lock or a full disk may be gone by the end of the round, and no thread could tell anybody before.
+        with suppress(NoshowError):
+            self._write()
 
     def _write(self) -> None:
         """Write all that waits, in one transaction."""
         rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
         if not rows:
             return
-        with self._roster.transaction() as database:
-            (t,) = database.execute("select round from runs where run = ?", (self._run,)).fetchone()
-            require(all(row.t == t + 1 for row in rows), PLAYED_TWICE.format(run=self._run))
-            # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
-            database.executemany(
-                "insert into said values (?, ?, ?, ?, ?, ?) on conflict do update set "
-                "round = excluded.round, writer = excluded.writer, piece = excluded.piece",
-                [(self._run, row.number, self._spare(row.number), row.t, self._writer, row.piece) for row in rows],
-            )
-        self._written |= {row.number for row in rows}
+        try:
+            with self._roster.transaction() as database:
+                self._player.check(database)
+                # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
+                database.executemany(
+                    "insert into said values (?, ?, ?, ?, ?) on conflict do update set "
+                    "round = excluded.round, piece = excluded.piece",
+                    [(self._run, row.number, self._spare(row.number), row.t, row.piece) for row in rows],
+                )
+        except BaseException:
+            self._waiting.extendleft(reversed(rows))
+            raise
         self._tidying.note(sum(row.piece.nbytes for row in rows))
 
     def _spare(self, number: int) -> int:

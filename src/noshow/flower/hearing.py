@@ -169,10 +169,10 @@ def _in_parts(add: Callable[[np.ndarray, slice], None], d: int) -> np.ndarray:
 
     def work(low: int) -> None:
         part = slice(low, low + PIECE // GROUP)
-        add(total[part], part)
+        with np.errstate(all="ignore"):  # which is each thread's own
+            add(total[part], part)
 
-    with np.errstate(all="ignore"):
-        in_threads(work, range(0, d, PIECE // GROUP))
+    in_threads(work, range(0, d, PIECE // GROUP))
     return total
 
 

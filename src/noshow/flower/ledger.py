@@ -12,14 +12,16 @@ import numpy as np
 from flwr.app import Array
 
 from noshow.errors import require
-from noshow.flower import ahead
+from noshow.flower import ahead, player
 from noshow.flower.memory import raw
+from noshow.flower.player import Player
 from noshow.flower.roster import Roster
 from noshow.flower.tidying import Tidying
 from noshow.trace import Entry
 
 _TABLES = f"""
 {ahead.TABLE};
+{player.TABLE};
 create table if not exists runs (run text primary key, settings text, round integer, theta blob, members text);
 create table if not exists memory (run text, array integer, number integer, piece blob,
     primary key (run, array, number));
@@ -54,16 +56,17 @@ class Ledger:
     Example:
         >>> import tempfile, numpy as np
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     roster = Roster(f"{folder}/federation.sqlite")
-        ...     _ = Ledger(roster, "first").begin({"sampled": 2}, np.zeros(3, np.float32), {})
-        ...     Ledger(roster, "first").kept({"sampled": 2}).round
+        ...     ledger = Ledger(Roster(f"{folder}/federation.sqlite"), "first")
+        ...     _ = ledger.take_up({"sampled": 2}) or ledger.begin({"sampled": 2}, np.zeros(3, np.float32), {})
+        ...     ledger.take_up({"sampled": 2}).round
         0
     """
 
     def __init__(self, roster: Roster, run: str) -> None:
         self._roster, self._run = roster, run
         self.tidying = Tidying(roster.path)
-        self.rows = ahead.RowsAhead(roster, run, self.tidying)
+        self._player = Player(run)
+        self.rows = ahead.RowsAhead(roster, run, self._player, self.tidying)
         with roster.transaction() as database:
             for statement in _TABLES.split(";"):
                 database.execute(statement)
@@ -73,34 +76,41 @@ class Ledger:
         """A new run with this first model: what is trained of it, and the arrays that are not."""
         run = self._run
         with self._roster.transaction() as database:
+            self._player.check(database)
             row = (run, json.dumps(settings), 0, theta.tobytes(), "[]")
-            begun = database.execute("insert or ignore into runs values (?, ?, ?, ?, ?)", row)
-            require(begun.rowcount == 1, ahead.PLAYED_TWICE.format(run=run))
+            database.execute("insert into runs values (?, ?, ?, ?, ?)", row)
             arrays = [(run, name, a.dtype, json.dumps(list(a.shape)), a.stype, a.data) for name, a in fixed.items()]
             database.executemany("insert into fixed values (?, ?, ?, ?, ?, ?)", arrays)
         return Kept(0, theta, [], {}, dict(fixed), {}, {})
 
-    def kept(self, settings: Metrics) -> Kept | None:
-        """The run as it was left, if it was begun; raises if it was begun with other settings."""
+    def take_up(self, settings: Metrics, by_rows: bool = True) -> Kept | None:
+        """The run as it was left, if it was begun; from now on this one plays it, and no other.
+
+        Raises if it was begun with other settings. Servers that take all of a round's replies at once keep nothing
+        `by_rows`: what was kept so becomes their memory.
+        """
         with self._roster.transaction() as database:
             found = database.execute(
                 "select settings, round, theta, members from runs where run = ?", (self._run,)
             ).fetchone()
+            if found is not None:
+                self._check(json.loads(found[0]), json.loads(json.dumps(settings)))
+            self._player.take_up(database)
             if found is None:
                 return None
-            self._check(json.loads(found[0]), json.loads(json.dumps(settings)))
-            heard = dict(self._rows(database, "heard"))
+            if not by_rows:
+                self.rows.settle_in_memory(database)
             memory = {(array, number): piece for array, number, piece in self._rows(database, "memory")}
             return Kept(
                 found[1],
                 np.frombuffer(found[2], np.float32).copy(),
                 json.loads(found[3]),
-                memory | {(0, number): piece for number, piece in self.rows.load(database, heard).items()},
+                memory | {(0, number): piece for number, piece in self.rows.load(database).items()},
                 {
                     name: Array(dtype, tuple(json.loads(shape)), stype, data)
                     for name, dtype, shape, stype, data in self._rows(database, "fixed")
                 },
-                heard,
+                dict(self._rows(database, "heard")),
                 {(t, kind): json.loads(text) for t, kind, text in self._rows(database, "metrics")},
             )
 
@@ -118,12 +128,15 @@ class Ledger:
         run = self._run
         self.rows.settle()
         with self._roster.transaction() as database:
-            moved = database.execute(
-                "update runs set round = ?, theta = ?, members = ? where run = ? and round = ?",
-                (t, theta.data, json.dumps(members), run, t - 1),
+            self._player.check(database)
+            (before,) = database.execute("select members from runs where run = ?", (run,)).fetchone()
+            database.execute(
+                "update runs set round = ?, theta = ?, members = ? where run = ?",
+                (t, theta.data, json.dumps(members), run),
             )
-            require(moved.rowcount == 1, ahead.PLAYED_TWICE.format(run=run))
-            self.rows.check(database, t, heard)
+            gone = set(json.loads(before)).difference(members)
+            database.executemany("delete from memory where run = ? and number = ?", [(run, one) for one in gone])
+            self.rows.forget(database, gone)
             pieces = [(run, *key, raw(piece)) for key, piece in memory.items()]
             # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
             database.executemany(

@@ -6,7 +6,7 @@ the round need not wait for the others to be gone through again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -89,6 +89,11 @@ class Recollection:
     def aggregate(self, numbers: Sequence[int], drafts: Mapping[int, Row], weights: np.ndarray, key: Key) -> np.ndarray:
         """The aggregate over these clients [d], with the drafts in the place of what was said before."""
         return self._workings.aggregate(self._with(numbers, drafts), weights, key)
+
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Forget all others: who has left does not come back under the same number."""
+        stay = set(numbers)
+        self._rows = {number: row for number, row in self._rows.items() if number in stay}
 
     def take(self, heard: Mapping[int, Row], drafts: Sequence[Row]) -> None:
         """The round is over: the drafts of those who were heard count, and the others' room is free."""

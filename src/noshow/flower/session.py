@@ -18,6 +18,7 @@ from noshow.flower.roster import Member
 from noshow.flower.silence import Opened
 from noshow.flower.ways import Step, Terms, way_of
 from noshow.randomness import Purpose, round_key, without_replacement
+from noshow.recall import aggregator_of
 from noshow.trace import Entry
 
 
@@ -26,7 +27,8 @@ class Session:
 
     def __init__(self, server: Server, ledger: Ledger, settings: Metrics, layout: Layout, first: ArrayRecord) -> None:
         self._ledger = ledger
-        kept = ledger.kept(settings) or ledger.begin(settings, layout.first(first), layout.fixed)
+        by_rows = aggregator_of(server) is not None
+        kept = ledger.take_up(settings, by_rows) or ledger.begin(settings, layout.first(first), layout.fixed)
         self.layout = layout.keeping(kept.fixed)
         self.round, self.theta, self.heard, self.metrics = kept.round, kept.theta, kept.heard, kept.metrics
         self._numbers = kept.members

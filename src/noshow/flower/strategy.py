@@ -26,10 +26,11 @@ from noshow.flower.hearing import beside
 from noshow.flower.layout import Layout
 from noshow.flower.ledger import Ledger, Metrics
 from noshow.flower.metrics import averaged
+from noshow.flower.opener import Opener
 from noshow.flower.post import collect, pull, push
 from noshow.flower.roster import Member, Roster
 from noshow.flower.session import Session, sample
-from noshow.flower.silence import Opened, Sends, Silence, judged, of_error, opened
+from noshow.flower.silence import Opened, Sends, Silence, judged, of_error
 from noshow.flower.ways import Step, Terms
 from noshow.rates import as_rate, at
 from noshow.trace import write
@@ -116,7 +117,7 @@ class Strategy(FlowerStrategy):
         self._reception = Reception(roster, timeout)
         self._session: Session | None = None
         self._call: Call | None = None
-        self._open: Callable[[Message], Opened | Silence]
+        self._open: Opener
         self._responders: list[Member] = []
         self._examined: list[tuple[Member, Message]] = []
         self._present: dict[int, Member] | None = None
@@ -171,6 +172,8 @@ class Strategy(FlowerStrategy):
     ) -> Iterable[Message]:
         """Sample from the roster: one message to each client that was ever seen at a node, online or not."""
         session = self._opened(arrays)
+        due = session.round + 1
+        require(server_round == due, f"round {server_round} is asked for, and run {self._run!r} is at round {due}")
         members = self._roster.members()
         require(len(members) > 0, f"nobody is on the roster of {self._roster.path}: enrol clients")
         session.align(members)
@@ -204,7 +207,7 @@ class Strategy(FlowerStrategy):
         metrics = averaged(heard, [member.n for member in outcome.responders])
         keep = partial(session.close, step, outcome.responders, outcome.entries(), dict(metrics))
         model = beside(keep, lambda: session.layout.record(step.theta))
-        self._responders, self._open = outcome.responders, _opening(session)
+        self._responders, self._open = outcome.responders, Opener(session.layout)
         self._wait_for(outcome)
         log(INFO, "%s", outcome.line(self._late))
         self._late = []
@@ -269,7 +272,7 @@ class Strategy(FlowerStrategy):
                 "seed": self._seed,
             }
             self._session = Session(self._server, self._ledger, settings, layout, arrays)
-            self._open = _opening(self._session)
+            self._open = Opener(self._session.layout)
         return self._session
 
     def _hear(self, session: Session, call: Call, came: list[Message | None]) -> tuple[Outcome, Step]:
@@ -375,11 +378,6 @@ class Strategy(FlowerStrategy):
         self._ledger.note(t, kind, metrics)
         if self._session is not None:
             self._session.metrics[t, kind] = metrics
-
-
-def _opening(session: Session) -> Callable[[Message], Opened | Silence]:
-    """For a round, in which each reply is opened once, when it comes."""
-    return cache(partial(opened, layout=session.layout))
 
 
 def _check_timeout(timeout: float) -> None:

@@ -20,6 +20,7 @@ from noshow.flower.silence import Opened, Sends
 from noshow.flower.tree import Group, Tree
 from noshow.precision import products_in
 from noshow.randomness import Purpose, round_key
+from noshow.recall import aggregator_of
 
 Pieces = dict[tuple[int, int], np.ndarray]
 """What of a memory is to be kept: (array, client's number) -> values."""
@@ -70,10 +71,11 @@ def way_of(
     """The quickest way that the server allows, with the memory that was kept of these clients."""
     if server.linear:
         return Adding(server, layout)
-    if server.remembers is not None:
+    aggregator = aggregator_of(server)
+    if aggregator is not None:
         like = jax.eval_shape(lambda: server.init(layout.d, 1))
         known = {number: piece for (_, number), piece in kept.items()}
-        return Recalling(Recollection(server.remembers, like, layout.d, known), layout, rows)
+        return Recalling(Recollection(aggregator, like, layout.d, known), layout, rows)
     return Whole(server, layout, assembled(server, layout.d, kept, members), members)
 
 
@@ -137,6 +139,7 @@ class Recalling:
         self._drafts: dict[int, Draft] = {}
 
     def align(self, numbers: list[int]) -> None:
+        self._recollection.keep(numbers)
         self._numbers, self._drafts = numbers, {}
 
     def listen(self, call: Call, replies: Sequence[Opened | None], due: np.ndarray, terms: Terms) -> None:
