@@ -19,7 +19,7 @@ from noshow import cli
 from noshow.clock import Clock
 from noshow.display import PlainLines
 from noshow.engine import Simulation
-from noshow.paper import copies, costs, experiments, figures
+from noshow.paper import copies, costs, experiments
 from noshow.paper.driver import run_missing
 from noshow.paper.experiments import EXPERIMENTS, Experiment, find
 from noshow.paper.results import Results
@@ -210,47 +210,6 @@ def test_the_bench_builds_equal_parts_once(spec: Spec) -> None:
     assert bench.realise(spec.model_copy(update={"data": spec.data | {"clients": 9}})).federation.clients == 9
 
 
-def curves_of(*labels: str) -> dict[str, figures.Curves]:
-    rng = np.random.default_rng(0)
-    scores = ns.history.Metrics(*(rng.uniform(size=(2, 5)) for _ in range(3)))  # type: ignore[attr-defined]
-    used, answered = np.full((2, 60), 0.25), np.full((2, 60), 3)
-    return {label: figures.Curves(label, np.arange(2), np.arange(5) * 15, scores, used, answered) for label in labels}
-
-
-NINE = (*figures.BASELINES, *figures.BYZANTINE)
-
-
-@pytest.mark.parametrize(
-    ("name", "panels"),
-    [("cifar10-0.8", 4), ("cifar10-0.2", 4), ("synthetic-0.9", 8), ("synthetic-0.7", 8), ("shakespeare-0.7", 4)],
-)
-def test_figures_have_the_papers_panels(name: str, panels: int) -> None:
-    (figure,) = figures.draw(name, {"": curves_of(*NINE)}, name).values()
-    assert len(figure.axes) == panels
-    first = [line.get_label() for line in figure.axes[0].get_lines()]
-    assert first == (["fedavg", "fedavg_variant", "mifa"] if "shakes" in name else list(figures.BASELINES))
-
-
-def test_the_long_figures() -> None:
-    (figure,) = figures.draw("synthetic-long", {"": curves_of(*NINE)}, "synthetic-long").values()
-    assert [len(axes.get_lines()) for axes in figure.axes] == [9, 9]
-    assert [len(box.get_lines()) for box in figure.axes[0].child_axes] == [2, 2]
-    levels = curves_of("fedavg_variant")
-    (figure,) = figures.draw("cifar10-long", {"": curves_of(*figures.BYZANTINE)}, "cifar10-long", levels).values()
-    line = figure.axes[0].get_lines()[-1]
-    assert line.get_ydata()[0] == pytest.approx(levels["fedavg_variant"].scores.train_loss[:, 4].mean())
-    assert line.get_label() == "fedavg_variant"
-
-
-def test_the_grid_and_the_probabilities() -> None:
-    grid = figures.draw("round-robin", {cell: curves_of("fedavg") for cell in EXPERIMENTS["round-robin"].cells}, "x")
-    assert sorted(grid) == ["accuracy", "loss"]
-    assert [axes.get_title(loc="left") for axes in grid["loss"].axes[:2]] == ["K = 5, r = 4", "K = 5, r = 5"]
-    cells = EXPERIMENTS["random-response"].cells
-    (figure,) = figures.draw("random-response", {cell: curves_of("gm", "cclip") for cell in cells}, "x").values()
-    np.testing.assert_allclose(figure.axes[0].get_lines()[0].get_xdata(), np.arange(2, 10) / 10)
-
-
 def test_costs_follow_rounds_steps_and_seeds(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "_measured", lambda spec: (0.5, 2.0))
     # fedavg: 12 rounds of 2 steps, 12/5 + 1 evaluations; gm: 7 rounds of 1 step, 7/2 + 1; two seeds.
@@ -279,7 +238,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "150")
     out = tmp_path / "results"
-    monkeypatch.setattr(figures, "_zoom", lambda axes, curves: None)
 
     def command(*arguments: str) -> str:
         done = CliRunner().invoke(cli.app, ["reproduce", *arguments, "--out", str(out)], catch_exceptions=False)

@@ -143,6 +143,7 @@ def _draw(
         return Results(folder_of(out, experiment.name, setting, scale, cell), spec)
 
     runs = {cell: curves_of(experiment, cell).curves() for cell in experiment.cells}
+    law = next(iter(experiment.specs(setting, scale, seeds).values())).epsilon  # one in all cells
     levels = {}
     if experiment.name in BESIDE:
         beside, labels = BESIDE[experiment.name]
@@ -154,7 +155,7 @@ def _draw(
     count = len(seeds or experiment.seeds)
     size = "" if scale == "paper" else f", {scale} scale"
     title = f"{experiment.name} ({setting}{size}), {count} {'seed' if count == 1 else 'seeds'}"
-    for end, figure in draw(experiment.name, runs, title, levels).items():
+    for end, figure in draw(experiment.name, runs, title, levels, law).items():
         file = folder_of(out, experiment.name, setting, scale, "") / f"figure{'-' if end else ''}{end}.png"
         _keep(console, file, figure)
 

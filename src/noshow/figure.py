@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # One hue a family, solid for the member under test, dashed for its relative. Distinguishable without colour vision.
+# A rule and its rule with buckets often coincide: the latter is darker and thinner, so that it shows on the former.
 STYLES = {
     "fedavg_variant": ("#0072b2", "-"),
     "fedavg": ("#0072b2", "--"),
@@ -24,10 +25,13 @@ STYLES = {
     "fedprox": ("#d55e00", "--"),
     "mifa": ("#009e73", "-"),
     "gm": ("#cc79a7", "-"),
-    "bucketing_gm": ("#cc79a7", "--"),
-    "cclip": ("#555555", "-"),
-    "bucketing_cclip": ("#555555", ":"),
+    "bucketing_gm": ("#a3156b", "--"),
+    "cclip": ("#999999", "-"),
+    "bucketing_cclip": ("#000000", ":"),
 }
+WIDTH = 1.4
+WIDTHS = {"gm": 3.6, "cclip": 2.6, "bucketing_gm": 1.7, "bucketing_cclip": 1.1}
+"""Thinner lines lie over wider ones, so that all four show where they coincide."""
 SPARE_COLOURS = ("#e69f00", "#56b4e9", "#8c564b", "#7f7f00", "#1b1b9c")
 
 
@@ -56,7 +60,7 @@ def compare(histories: Sequence[History], title: str = "") -> Figure:
         diverged = in_words(history.diverged_at)
         label = f"{history.algorithm} ({diverged})" if diverged else history.algorithm
         for axes, values in ((loss, history.scores.train_loss), (accuracy, history.scores.test_accuracy)):
-            draw_curve(axes, history.evaluated, values, styles[history.algorithm], label)
+            draw_curve(axes, history.evaluated, values, styles[history.algorithm], label, width_for(history.algorithm))
     loss.set_yscale("log")
     loss.yaxis.set_major_formatter("{x:g}")
     loss.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
@@ -91,15 +95,22 @@ def styles_for(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     return STYLES | spare
 
 
+def width_for(name: str) -> float:
+    """How wide an algorithm's line is."""
+    return WIDTHS.get(name, WIDTH)
+
+
 DIVERGED = "×"
 
 
-def draw_curve(axes: Axes, evaluated: np.ndarray, values: Any, style: tuple[str, str], label: str) -> None:
+def draw_curve(
+    axes: Axes, evaluated: np.ndarray, values: Any, style: tuple[str, str], label: str, width: float = WIDTH
+) -> None:
     """Mean and band over seeds. Where a seed diverges the curve ends in a cross: a mean of those left would flatter."""
     colour, line = style
     values = np.asarray(values, np.float64)
     mean = values.mean(0)
-    axes.plot(evaluated, mean, color=colour, linestyle=line, linewidth=1.4, label=label)
+    axes.plot(evaluated, mean, color=colour, linestyle=line, linewidth=width, label=label, zorder=3 - width / 10)
     if len(values) > 1:
         axes.fill_between(evaluated, values.min(0), values.max(0), color=colour, alpha=0.15, linewidth=0)
     if np.isnan(mean).any():
