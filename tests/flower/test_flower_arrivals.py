@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
+import weakref
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy_clients import FIRST_NODE, adding, enrolled, first_model, flat, live,
 
 import noshow as ns
 from noshow.flower import Roster, Strategy
-from noshow.flower.ledger import Ledger
+from noshow.flower.faults import rehearse
 from noshow.flower.ways import Recalling
 
 M, ROUNDS = 11, 4
@@ -105,94 +106,6 @@ def test_a_memory_in_the_form_of_before_is_taken_over(tmp_path: Path) -> None:
     np.testing.assert_allclose(play(server, 5, "old.sqlite"), play(server, 5, "new.sqlite"), rtol=0, atol=1e-6)
 
 
-def test_what_is_written_ahead_counts_when_its_round_is_closed(tmp_path: Path) -> None:
-    ledger, theta = begun(tmp_path / "f.sqlite")
-
-    def read() -> dict[int, list[float]]:
-        """As a server would that starts after a kill now, with a copy of the file."""
-        with sqlite3.connect(tmp_path / "f.sqlite") as now, sqlite3.connect(tmp_path / "copy.sqlite") as copy:
-            now.backup(copy)
-        return kept_rows(tmp_path / "copy.sqlite")
-
-    def write(t: int, number: int, value: float) -> None:
-        ledger.rows.write(t, number, np.full(3, value, np.float32))
-        ledger.rows.settle()
-
-    write(1, 7, 1.0)
-    write(1, 8, 1.5)
-    assert read() == {}
-    ledger.close_round(1, theta, [7, 8], {}, [7, 8], [], {})
-    assert read() == {7: [1.0] * 3, 8: [1.5] * 3}
-    write(2, 7, 2.0)
-    write(2, 8, np.nan)
-    assert read() == {7: [1.0] * 3, 8: [1.5] * 3}, "round 2 is not over"
-    write(2, 7, 2.5)
-    ledger.close_round(2, theta, [7, 8], {}, [7], [], {})
-    assert read() == {7: [2.5] * 3, 8: [1.5] * 3}, "client 8 does not count as heard in round 2"
-    write(3, 8, 3.0)
-    ledger.close_round(3, theta, [7, 8], {}, [8], [], {})
-    assert read() == {7: [2.5] * 3, 8: [3.0] * 3}
-    ledger.close_round(4, theta, [7], {}, [], [], {})
-    assert read() == {7: [2.5] * 3}, "client 8 has left"
-
-
-def begun(file: Path) -> tuple[Ledger, np.ndarray]:
-    ledger, theta = Ledger(Roster(file), "run"), np.zeros(3, np.float32)
-    assert ledger.take_up({}) is None
-    ledger.begin({}, theta, {})
-    return ledger, theta
-
-
-def kept_rows(file: Path) -> dict[int, list[float]]:
-    kept = Ledger(Roster(file), "run").take_up({})
-    assert kept is not None
-    return {number: np.frombuffer(row, np.float32).tolist() for (_, number), row in kept.memory.items()}
-
-
-def test_who_takes_a_run_up_goes_on_and_who_had_it_does_not(tmp_path: Path) -> None:
-    mine, theta = begun(tmp_path / "f.sqlite")
-    mine.rows.write(1, 7, np.full(3, 1.0, np.float32))
-    mine.rows.settle()
-    theirs = Ledger(Roster(tmp_path / "f.sqlite"), "run")
-    with pytest.raises(ns.NoshowError, match="begun with another sampled"):
-        theirs.take_up({"sampled": 3})
-    mine.rows.write(1, 8, np.full(3, 1.0, np.float32))
-    mine.rows.settle()  # who was refused has not taken it up
-    theirs.take_up({})
-    theirs.rows.write(1, 7, np.full(3, 2.0, np.float32))
-    mine.rows.write(1, 7, np.full(3, 3.0, np.float32))
-    with pytest.raises(ns.NoshowError, match="run 'run' was taken up by another process since"):
-        mine.close_round(1, theta, [7], {}, [7], [], {})
-    theirs.close_round(1, theta, [7], {}, [7], [], {})
-    assert kept_rows(tmp_path / "f.sqlite") == {7: [2.0] * 3}
-
-
-def test_two_who_begin_a_run_do_not_both_go_on(tmp_path: Path) -> None:
-    first, second = (Ledger(Roster(tmp_path / "f.sqlite"), "run") for _ in range(2))
-    assert first.take_up({}) is None
-    assert second.take_up({}) is None
-    with pytest.raises(ns.NoshowError, match="taken up by another"):
-        first.begin({}, np.zeros(3, np.float32), {})
-    second.begin({}, np.ones(3, np.float32), {})
-
-
-def test_a_lock_in_the_middle_of_a_round_is_waited_out(tmp_path: Path) -> None:
-    """What could not be written then is written at the end of the round."""
-    roster = Roster(tmp_path / "f.sqlite")
-    ledger, theta = begun(tmp_path / "f.sqlite")
-    with ledger._roster.transaction() as database:
-        database.execute("pragma busy_timeout = 50")
-    with closing(sqlite3.connect(roster.path, isolation_level=None)) as other:
-        other.execute("begin immediate")
-        ledger.rows.write(1, 7, np.full(3, 1.0, np.float32))
-        ledger.rows.write(1, 8, np.full(3, 2.0, np.float32))
-        with pytest.raises(ns.NoshowError, match="locked"):
-            ledger.close_round(1, theta, [7, 8], {}, [7, 8], [], {})
-        other.execute("rollback")
-    ledger.close_round(1, theta, [7, 8], {}, [7, 8], [], {})
-    assert kept_rows(tmp_path / "f.sqlite") == {7: [1.0] * 3, 8: [2.0] * 3}
-
-
 def test_a_rule_of_ones_own_takes_over_what_was_kept_row_by_row(tmp_path: Path) -> None:
     """It may change rows of those who are silent, and be left and taken up again: the rows are those it made."""
     ours = ns.servers.remember(ns.aggregators.mean())
@@ -273,3 +186,61 @@ def test_overflows_are_told_by_reasons_and_not_by_warnings(tmp_path: Path) -> No
     )
     first = model_of(w=np.zeros(2**19, np.float32))
     assert not flat(strategy.start(grid, first, 1).arrays).any()
+
+
+def test_a_run_does_not_go_back_where_two_strategies_play_it_in_turn(tmp_path: Path) -> None:
+    """A rehearsal is a copy of its strategy and plays the same run; each has its own idea of where that is."""
+    strategy = Strategy(
+        server=SERVERS["mifa"],
+        roster=enrolled(tmp_path / "f.sqlite", small_federation(M)),
+        sampled=4,
+        timeout=5.0,
+        rate=0.1,
+        evaluate_every=0,
+        trace=tmp_path / "trace.parquet",
+    )
+    rehearsed = rehearse(strategy, ns.adversaries.nobody(), epsilon=0.5)
+    grid = live(small_federation(M))
+    rehearsed.start(grid, first_model(), 1)
+    strategy.start(grid, first_model(), 3)
+    with pytest.raises(ns.NoshowError, match="round 2 of run 'run' is over, and the run is elsewhere"):
+        rehearsed.start(grid, first_model(), 3)
+    strategy.start(grid, first_model(), 4)
+    assert [entry.round for entry in ns.trace.read(tmp_path / "trace.parquet")] == [
+        t for t in (1, 2, 3, 4) for _ in "four"
+    ]
+
+
+def test_a_memory_in_the_form_of_before_is_kept_once(tmp_path: Path) -> None:
+    roster = enrolled(tmp_path / "f.sqlite", small_federation(M))
+
+    def play(rule: ns.Server, rounds: int) -> None:
+        strategy = Strategy(server=rule, roster=roster, sampled=M, timeout=5.0, rate=0.1, evaluate_every=0)
+        strategy.start(live(small_federation(M)), first_model(), rounds)
+
+    play(unmarked(SERVERS["mifa"]), 1)
+    play(SERVERS["mifa"], 2)
+    with sqlite3.connect(roster.path) as database:
+        assert database.execute("select count(*) from memory").fetchone() == (0,)
+        assert database.execute("select count(*) from said").fetchone() == (M,)
+
+
+def test_replies_of_one_round_are_gone_when_the_next_is_played(tmp_path: Path) -> None:
+    alive: list[weakref.ref[Message]] = []
+    counts: list[int] = []
+    node = adding("a", 10)
+
+    def watched(message: Message) -> Message | None:
+        if message.metadata.message_type == "train":
+            gc.collect()
+            counts.append(sum(seen() is not None for seen in alive))
+        reply = node(message)
+        if reply is not None and message.metadata.message_type == "train":
+            alive.append(weakref.ref(reply))
+        return reply
+
+    strategy = Strategy(
+        server=SERVERS["mifa"], roster=Roster(tmp_path / "f.sqlite"), sampled=1, timeout=5.0, evaluate_every=0
+    )
+    strategy.start(FakeGrid({1: watched}), model_of(w=np.zeros(2)), 3)
+    assert counts == [0, 0, 0]

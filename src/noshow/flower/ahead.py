@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import NamedTuple
@@ -19,7 +19,7 @@ import numpy as np
 from noshow.errors import NoshowError
 from noshow.flower.player import Player
 from noshow.flower.roster import Roster
-from noshow.flower.tidying import Tidying
+from noshow.flower.tidying import ENOUGH, Tidying
 
 TABLE = """create table if not exists said (run text, number integer, slot integer, round integer, piece blob,
     primary key (run, number, slot))"""
@@ -54,10 +54,14 @@ class RowsAhead:
         """Begin to write a row that counts if the client is among those heard in round t."""
         self._waiting.append(_Ahead(t, number, row.data))
         self._spoken.add(number)
-        self._writes.append(self._thread.submit(self._try))
+        begun = [one for one in self._writes if one.running()]
+        queued = [one for one in self._writes if not (one.running() or one.done())]  # which takes this row along
+        self._writes = begun + (queued or [self._thread.submit(self._try)])
 
     def settle(self) -> None:
         """Until all is written; what could not be before is tried once more, and raises what is wrong."""
+        for one in self._writes:
+            one.cancel()
         wait(self._writes)
         self._writes = []
         self._write()
@@ -67,9 +71,13 @@ class RowsAhead:
         self._slots |= {number: self._spare(number) for number in self._spoken.intersection(heard)}
         self._spoken = set()
 
-    def forget(self, database: sqlite3.Connection, numbers: Iterable[int]) -> None:
-        """These clients have left."""
-        database.executemany("delete from said where run = ? and number = ?", [(self._run, one) for one in numbers])
+    def keep(self, database: sqlite3.Connection, numbers: Collection[int], heard: Iterable[int]) -> None:
+        """Forget all others, and what was kept in another form of those whose rows of this round will count."""
+        there = database.execute("select distinct number from said where run = ?", (self._run,))
+        gone = [(self._run, number) for (number,) in there.fetchall() if number not in numbers]
+        database.executemany("delete from said where run = ? and number = ?", gone)
+        replaced = [(self._run, number) for number in self._spoken.intersection(heard)]
+        database.executemany("delete from memory where run = ? and array = 0 and number = ?", replaced)
 
     def settle_in_memory(self, database: sqlite3.Connection) -> None:
         """Let the rows that count be pieces of a memory instead, as servers without such rows keep theirs."""
@@ -86,10 +94,16 @@ class RowsAhead:
             self._write()
 
     def _write(self) -> None:
-        """Write all that waits, in one transaction."""
-        rows = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        if not rows:
-            return
+        """Write all that waits. A transaction is no longer than it must be: others wait for its end."""
+        while self._waiting:
+            self._tidying.keep_up()
+            self._write_some()
+
+    def _write_some(self) -> None:
+        rows, taken = [], 0
+        while self._waiting and taken < ENOUGH:
+            rows.append(self._waiting.popleft())
+            taken += rows[-1].piece.nbytes
         try:
             with self._roster.transaction() as database:
                 self._player.check(database)
@@ -102,7 +116,7 @@ class RowsAhead:
         except BaseException:
             self._waiting.extendleft(reversed(rows))
             raise
-        self._tidying.note(sum(row.piece.nbytes for row in rows))
+        self._tidying.note(taken)
 
     def _spare(self, number: int) -> int:
         return 1 - self._slots.get(number, 1)

@@ -240,9 +240,10 @@ def in_threads(work: Callable[[Item], Out], items: Sequence[Item]) -> list[Out]:
 def beside(other: Callable[[], None], work: Callable[[], Out]) -> Out:
     """What the work gives; the other is done meanwhile."""
     begun = _threads().submit(other)
-    out = work()
-    begun.result()
-    return out
+    try:
+        return work()
+    finally:
+        begun.result()
 
 
 @cache

@@ -70,13 +70,19 @@ class Ledger:
         with roster.transaction() as database:
             for statement in _TABLES.split(";"):
                 database.execute(statement)
-            database.execute("pragma wal_autocheckpoint = 4096")  # 256 MB: tidying comes first
+            database.execute("pragma wal_autocheckpoint = 0")  # tidying does it
 
     def begin(self, settings: Metrics, theta: np.ndarray, fixed: Mapping[str, Array]) -> Kept:
         """A new run with this first model: what is trained of it, and the arrays that are not."""
         run = self._run
         with self._roster.transaction() as database:
             self._player.check(database)
+            most = database.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
+            require(
+                theta.nbytes < most,
+                f"the model has {theta.size:,} numbers that are trained: a run is kept in SQLite, which takes "
+                f"{most // 4:,} at most; train fewer of them, such as those of adapters",
+            )
             row = (run, json.dumps(settings), 0, theta.tobytes(), "[]")
             database.execute("insert into runs values (?, ?, ?, ?, ?)", row)
             arrays = [(run, name, a.dtype, json.dumps(list(a.shape)), a.stype, a.data) for name, a in fixed.items()]
@@ -130,13 +136,18 @@ class Ledger:
         with self._roster.transaction() as database:
             self._player.check(database)
             (before,) = database.execute("select members from runs where run = ?", (run,)).fetchone()
-            database.execute(
-                "update runs set round = ?, theta = ?, members = ? where run = ?",
-                (t, theta.data, json.dumps(members), run),
+            closed = database.execute(
+                "update runs set round = ?, theta = ?, members = ? where run = ? and round = ?",
+                (t, theta.data, json.dumps(members), run, t - 1),
+            )
+            require(
+                closed.rowcount == 1,
+                f"round {t} of run {run!r} is over, and the run is elsewhere, because another strategy has played it "
+                "meanwhile: make a new Strategy, which goes on from there",
             )
             gone = set(json.loads(before)).difference(members)
             database.executemany("delete from memory where run = ? and number = ?", [(run, one) for one in gone])
-            self.rows.forget(database, gone)
+            self.rows.keep(database, members, heard)
             pieces = [(run, *key, raw(piece)) for key, piece in memory.items()]
             # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
             database.executemany(
@@ -155,12 +166,14 @@ class Ledger:
     def note(self, t: int, kind: str, metrics: Metrics) -> None:
         """More metrics of round t: of the clients' evaluation (`evaluate`), or of the server's own (`server`)."""
         with self._roster.transaction() as database:
+            self._player.check(database)
             row = (self._run, t, kind, json.dumps(metrics))
             database.execute("replace into metrics values (?, ?, ?, ?)", row)
 
     def amend(self, t: int, client: str, reason: str) -> None:
         """Why a client was silent in round t has turned out after its end."""
         with self._roster.transaction() as database:
+            self._player.check(database)
             database.execute(
                 "update roll_call set reason = ? where run = ? and round = ? and client = ? and status = 'silent'",
                 (reason, self._run, t, client),

@@ -159,6 +159,7 @@ class Strategy(FlowerStrategy):
             replies = self._called(grid, list(self.configure_train(t, result.arrays, _copied(train_config), grid)))
             self._note_late(grid)
             arrays, metrics = self.aggregate_train(t, replies.values())
+            del replies  # the next round's need the room
             result.arrays = arrays
             result.train_metrics_clientapp[t] = metrics
             self._examine(grid, t, result, evaluate_config, evaluate_fn)

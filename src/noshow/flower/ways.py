@@ -143,14 +143,15 @@ class Recalling:
         self._numbers, self._drafts = numbers, {}
 
     def listen(self, call: Call, replies: Sequence[Opened | None], due: np.ndarray, terms: Terms) -> None:
-        rows = {call.numbers[place]: draft.row for place, draft in self._drafted(call, replies, terms).items()}
+        numbers = call.numbers
+        rows = {numbers[place]: draft.row for place, draft in self._drafted(call, replies, terms).items()}
         self._recollection.prepare(
             self._numbers, rows, call.weights, np.isin(np.arange(len(self._numbers)), call.ids[due])
         )
 
     def step(self, theta: np.ndarray, call: Call, replies: Sequence[Opened | None], terms: Terms) -> Step:
-        drafts = self._drafted(call, replies, terms)
-        rows = {call.numbers[place]: draft.row for place, draft in drafts.items()}
+        drafts, numbers = self._drafted(call, replies, terms), call.numbers
+        rows = {numbers[place]: draft.row for place, draft in drafts.items()}
         point = self._recollection.aggregate(self._numbers, rows, call.weights, terms.key(call.t))
         squares = np.array([drafts[place].square if place in drafts else 0.0 for place in range(len(replies))])
         with np.errstate(all="ignore"):
@@ -170,9 +171,10 @@ class Recalling:
         known = {place for place, draft in self._drafts.items() if draft.reply is answers.get(place)}
         new = {place: reply for place, reply in answers.items() if place not in known}
         drafts = self._recollection.drafted(list(new.values()), self._layout, call.sent, terms.sends, terms.rate)
+        numbers = call.numbers
         for place, draft in zip(new, drafts, strict=True):
             self._drafts[place] = draft
-            self._rows.write(call.t, call.numbers[place], draft.row.values)
+            self._rows.write(call.t, numbers[place], draft.row.values)
         return {place: self._drafts[place] for place in answers}
 
 
