@@ -24,7 +24,7 @@ class LiveFederation:
         self._folder = folder
         home = folder / "home"
         home.mkdir()
-        self._port = _free_port()
+        self._port = free_port()
         lines = ["[superlink]", 'default = "here"', "[superlink.here]", f'address = "127.0.0.1:{self._port}"']
         (home / "config.toml").write_text("\n".join([*lines, "insecure = true", ""]))
         path = os.pathsep.join([str(BIN), os.environ["PATH"]])
@@ -39,12 +39,12 @@ class LiveFederation:
         self._link = self._start(
             "flower-superlink", "--insecure", "--port", str(self._port), "--disable-runtime-dependency-installation"
         )
-        wait_until(lambda: _listens(self._port), 60.0, "the SuperLink listens")
+        wait_until(lambda: listens(self._port), 60.0, "the SuperLink listens")
 
     def start_node(self, number: int) -> None:
         self.nodes[number] = self._start(
             *("flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self._port}"),
-            *("--port", str(_free_port()), "--node-config", f"partition-id={number}"),
+            *("--port", str(free_port()), "--node-config", f"partition-id={number}"),
         )
 
     def signal(self, number: int, what: signal.Signals) -> None:
@@ -98,11 +98,11 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
         time.sleep(0.1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
