@@ -192,7 +192,7 @@ def test_results_are_the_history(spec: Spec, tmp_path: Path) -> None:
     np.testing.assert_allclose(curves["gm"].epsilon_t, history.roll_call.epsilon_t, rtol=1e-6)
     np.testing.assert_array_equal(curves["gm"].responders, history.roll_call.answered.sum(-1))
     facts = json.loads((tmp_path / "results" / "about.json").read_text())
-    assert {"commit", "started", "devices", "seconds", "jax"} <= set(facts["gm"])
+    assert {"commit", "finished", "devices", "seconds", "jax"} <= set(facts["gm"])
 
 
 def test_results_of_another_spec_are_told(spec: Spec, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -220,10 +220,10 @@ def digests(spec: Spec) -> dict[str, str]:
     return {name: sha256(file.read_bytes()).hexdigest() for name, file in files.items() if file.is_file()}
 
 
-def about() -> dict[str, Any]:
+def about(when: Literal["started", "finished"] = "started") -> dict[str, Any]:
     """Versions, machine and time of a run."""
     return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        when: datetime.now(UTC).isoformat(timespec="seconds"),
         "noshow": __version__,
         "commit": commit(),
         "jax": jax.__version__,

@@ -106,7 +106,7 @@ def notes(folder: Path) -> dict[str, Any]:
 
 def note(folder: Path, part: str, seconds: float) -> None:
     """Write down that a part was made here and now, and how long it took."""
-    known = notes(folder) | {part: about() | {"seconds": round(seconds, 1)}}
+    known = notes(folder) | {part: about("finished") | {"seconds": round(seconds, 1)}}
     write_whole(folder / "about.json", lambda file: file.write_text(json.dumps(known, indent=1) + "\n", "utf-8"))
 
 
