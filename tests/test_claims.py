@@ -15,11 +15,11 @@ from noshow import cli
 from noshow.adversaries.shadow import Changes
 from noshow.evaluate import Metrics
 from noshow.paper import claims_data, claims_synthetic, copies
-from noshow.paper.claims import CLAIMS
+from noshow.paper.claims import CLAIMS, SECTIONS, SETTLED_LATE
 from noshow.paper.claims_page import VERDICTS
 from noshow.paper.experiments import EXPERIMENTS
 from noshow.paper.figures import BASELINES, BYZANTINE
-from noshow.paper.findings import Evidence, Finding, gained, rough_in_words, so_far, together, with_spread
+from noshow.paper.findings import Evidence, Finding
 from noshow.paper.results import Curves
 
 ROOT = Path(__file__).parents[1]
@@ -59,11 +59,14 @@ def verdict(number: str, **runs: Mapping[str, Curves]) -> str:
 
 def test_every_claim_has_its_row() -> None:
     assert [claim.number for claim in CLAIMS] == [
-        *("1", "2", "3", "4", "4b"),
-        *(*map(str, range(5, 16)), "15b"),
+        *("1", "1b", "2", "2b", "3", "3b", "3c", "4", "4b", "5", "6", "7", "7b"),
+        *(*map(str, range(8, 16)), "15b"),
         *(*map(str, range(16, 26)), "25b", "26", "26b"),
-        *map(str, range(27, 50)),
+        *(*map(str, range(27, 38)), "37b", "38", "38b"),
+        *map(str, range(39, 50)),
     ]
+    assert [claim for claims in SECTIONS.values() for claim in claims] == list(CLAIMS)
+    assert set(SETTLED_LATE) <= set(BY_NUMBER)
     assert {name for claim in CLAIMS for name in claim.needs} <= set(EXPERIMENTS)
     assert all(claim.says and claim.where for claim in CLAIMS)
 
@@ -71,7 +74,8 @@ def test_every_claim_has_its_row() -> None:
 def test_without_results_nothing_is_said_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NOSHOW_DATA", str(tmp_path))
     found = {claim.number: claim.finding(Evidence("written", {})).verdict for claim in CLAIMS}
-    assert {number for number, said in found.items() if said == "no measurement"} == {"3", "4b", "6", "36", "49"}
+    unmeasured = {number for number, said in found.items() if said == "no measurement"}
+    assert unmeasured == {"1", "2b", "3", "3b", "3c", "4b", "6", "36", "49"}
     assert {number for number, said in found.items() if said == "holds"} == {"39"}
     assert found["22"] == "depends"
     assert set(found.values()) == {"no measurement", "holds", "depends", "not run"}
@@ -116,7 +120,7 @@ def test_every_claim_can_be_read_once_all_results_are_there() -> None:
         assert found.verdict in VERDICTS
         assert re.search(r"\d", found.words) or found.verdict in ("no measurement", "not run"), claim.number
         assert "|" not in found.words  # it would break the table
-        if claim.number not in ("7", "15b", "48"):
+        if claim.number not in ("7", "7b", "15b", "48"):
             assert found.verdict != "not run", claim.number
 
 
@@ -167,7 +171,7 @@ def test_prolonged_training_by_hand() -> None:
         curve.scores.train_loss[:, late] -= 0.1
     found = BY_NUMBER["34"].finding(Evidence("written", {"cifar10-long": {"": curves}}))
     assert found.verdict == "holds"
-    assert found.words.count("+0.100 ± 0.000") == 8
+    assert found.words.count("+0.100 ± 0.000") == 6
     best = {"fedprox_variant": (0.5, 1.5, 0.01)}
     assert verdict("35", cifar10_long=curves, cifar10_point2=nine(**best)) == "depends"  # its loss is fedavg_variant's
     best = {"fedprox_variant": (0.5, 1.2, 0.01)}
@@ -187,8 +191,7 @@ def test_what_copies_foretell(noise: float, expected: str) -> None:
     found = BY_NUMBER["5"].finding(Evidence("written", {}, seen))
     assert found.verdict == expected
     assert (
-        f"{seen[0].shared}/{seen[1].shared} in synthetic-0.9, seed by seed, where 12.2 would be by chance"
-        in found.words
+        f"of 35, seed by seed: synthetic-0.9 {seen[0].shared}/{seen[1].shared}, by chance 12.2; cifar10" in found.words
     )
     assert BY_NUMBER["5"].finding(Evidence("written", {})) == Finding("not run", "needs shadow-copies")
 
@@ -233,24 +236,20 @@ def test_rules_that_need_a_thousand_rounds_are_at_rest_then_and_not_after_sixty(
         assert denied == {"at rest by round 1000: gm" if until == 1000 else "not by round 60: gm has 9"}
 
 
-@pytest.mark.parametrize(("until", "expected"), [(900, "holds"), (505, "not decidable"), (200, "does not hold")])
+@pytest.mark.parametrize(("until", "expected"), [(900, "holds"), (505, "does not hold"), (200, "does not hold")])
 def test_a_rule_is_slow_by_more_than_evaluations_are_apart(until: int, expected: str) -> None:
-    assert verdict("20", shakespeare_point7=spoken(gm=until, bucketing_gm=until)) == expected
-
-
-def test_a_variant_trains_where_it_ends_below_its_start_and_a_blind_guess() -> None:
-    runs = {name.replace("0.", "point").replace("-", "_"): nine() for name in claims_synthetic.EVERYWHERE}
-    assert verdict("1", **runs) == "holds"
-    bad_start = made("fedavg_variant", 0.1, 2.35)
-    bad_start.scores.train_loss[:, 0] = 3.4
-    assert verdict("1", **runs | {"cifar10_point8": nine() | {"fedavg_variant": bad_start}}) == "depends"
-    assert verdict("1", **runs | {"shakespeare_point7": nine() | {"fedavg_variant": bad_start}}) == "holds"
+    curves = spoken(gm=until, bucketing_gm=until)
+    found = BY_NUMBER["20"].finding(Evidence("written", {"shakespeare-0.7": {"": curves}}))
+    assert found.verdict == expected
+    assert ("Does not hold: gm slower than cclip; " in found.words) == (expected != "holds")
 
 
 def test_fedavgs_normaliser_is_told_beside_its_roughness() -> None:
     curves = nine(fedavg_variant=(0.4, 1.5, 0.001))
     alone = Evidence("written", {"cifar10-0.8": {"": curves}})
-    assert ": holds. cifar10-0.8, 1 / (sum of w) 50.0 in every round" in BY_NUMBER["2"].finding(alone).words
+    constant = BY_NUMBER["2"].finding(alone).words
+    assert ": holds. 1 / (sum of w) is the same in every round of some: 50.0 in cifar10-0.8. There its size" in constant
+    assert "cifar10-0.8, 1 / (sum of w) 50.0 in every round: fedavg_variant" in constant
     curves["fedavg"].responders[:, ::2] = 4
     assert ": holds. cifar10-0.8, 1 / (sum of w) 37.5 ± 12.5 over rounds" in BY_NUMBER["2"].finding(alone).words
 
@@ -264,11 +263,13 @@ def test_synthetic_of_a_known_outcome() -> None:
     assert verdict("24", synthetic_point9=nine(**wild)) == "holds"
     curves = nine()
     for label in curves:
-        used = np.tile([0.0, 0.3, 0.9], (3, 700)).astype(np.float32)
+        used = np.tile([0.0, 0.3, 0.69], (3, 700)).astype(np.float32)
         curves[label] = curves[label]._replace(epsilon_t=used)
-    assert verdict("25", synthetic_point9=curves) == "holds"
-    curves["fedavg_variant"].epsilon_t[0, 0] = 0.91
-    assert verdict("25", synthetic_point9=curves) == "depends"
+    assert verdict("25", synthetic_point9=curves) == verdict("37b", synthetic_point7=curves) == "holds"
+    for largest, held in ((0.9, 3), (0.91, 2)):  # the law is kept, and the caption's is not
+        curves["fedavg_variant"].epsilon_t[0, 0] = largest
+        found = BY_NUMBER["25"].finding(Evidence("written", {"synthetic-0.9": {"": curves}}))
+        assert found.label == f"depends ({held} of 4)"
 
 
 def test_round_robin_of_a_known_outcome() -> None:
@@ -279,54 +280,17 @@ def test_round_robin_of_a_known_outcome() -> None:
         "45": "holds",
         "47": "holds",
     }
-    assert found["44"].words.startswith("Nine cells, by accuracy and by loss: 18 won")
+    assert found["44"].words.startswith("Nine cells, by accuracy and by loss: 18 of 18 won")
+    assert found["45"].label == "holds (84 of 84)"
     ahead = {cell: curves | {"mifa": made("mifa", 0.6, 0.9)} for cell, curves in grid_of(ROBIN).items()}
     beaten = BY_NUMBER["44"].finding(Evidence("written", {"round-robin": ahead}))
     assert beaten.verdict == "does not hold"
-    assert beaten.words.startswith("Nine cells, by accuracy and by loss: 0 won")
+    assert beaten.words.startswith("Nine cells, by accuracy and by loss: 0 of 18 won")
     assert "K5-r4, accuracy: better than 5 of 6, worse than mifa (worst: over mifa, accuracy -0.100" in beaten.words
     faster = BY_NUMBER["46"].finding(evidence)
     # The FedAvg variant gets there at once, the FedProx variant is the same with both betas but for its first rounds.
     assert faster.verdict == "holds"
     assert "K5-r4, fedavg_variant: 60/60/60 v" in faster.words
-
-
-def test_a_claim_about_all_experiments_waits_for_them() -> None:
-    def parts(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
-        return [Finding("holds" if name == "a" else "does not hold", f"{name} 1")]
-
-    runs = {name: {"": nine()} for name in ("a", "b")}
-    assert so_far(Evidence("written", {}), "ab", parts) == Finding("not run", "needs a, b")
-    assert so_far(Evidence("written", {"a": runs["a"]}), "ab", parts).verdict == "not run"
-    assert so_far(Evidence("written", runs), "ab", parts).verdict == "depends"
-    assert so_far(Evidence("written", runs), "abc", parts).verdict == "depends"
-    assert so_far(Evidence("written", runs), "a", parts) == Finding("holds", "a 1.")
-
-
-def test_many_comparisons_tell_what_fails_and_what_is_tightest() -> None:
-    parts = [Finding("holds", f"x{margin}", margin) for margin in range(3, 9)] + [Finding("does not hold", "y", -1.0)]
-    assert together(parts) == Finding("depends", "holds: x3; x4; x5; x6; x7; x8. does not hold: y.")
-    many = [part._replace(words=part.words * 100) for part in parts]
-    found = together(many, "In all")
-    assert found.words.startswith(f"In all. holds: {'x3' * 100}; {'x4' * 100}; ")
-    assert found.short == (
-        f"In all. holds in 6 of 7, the tightest: {'x3' * 100}. does not hold in 1 of 7, the clearest: {'y' * 100}."
-    )
-    assert found.brief == found.short
-    assert found.parts == many
-    undecided = [Finding("not decidable", "z" * 100)] * 8
-    assert together(undecided).brief == "not decidable in 8 of 8."
-    undecided = [Finding("does not hold", "a"), Finding("not decidable", "b")]
-    assert together(undecided).verdict == "does not hold"
-
-
-def test_numbers_in_words() -> None:
-    assert with_spread(np.array([1.0, 2.0, 3.0])) == "2.000 ± 1.000"
-    assert with_spread(np.array([0.0, np.nan])) == "nan"
-    assert with_spread(np.array([0.004])) == "0.00400"
-    assert rough_in_words(np.array([0.25])) == "0.25"
-    one = gained(np.array([0.3]), np.array([0.28]), "a over b", "test_accuracy")
-    assert one == Finding("holds", "a over b, accuracy +0.020", pytest.approx(2.0))
 
 
 def test_what_is_heard_is_what_the_roll_call_says() -> None:
@@ -359,16 +323,24 @@ def test_memory_is_counted() -> None:
 @pytest.mark.skipif(not DATA.is_dir(), reason="the images of CIFAR-10 are not here")
 def test_the_pictures_of_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOSHOW_DATA", str(DATA))
-    evidence = Evidence("written", {})
-    assert claims_data.two_classes(evidence) == Finding("holds", "100 of 100 clients hold exactly 2 of the 10 classes.")
-    skew = claims_data.label_skew(evidence)
-    # Dirichlet(0.1) over ten labels: a client's largest share is about two thirds.
-    assert skew.verdict == "holds"
-    assert 0.6 < float(re.findall(r"share is (\S+)", skew.words)[0]) < 0.75
+    evidence, rng = Evidence("written", {}), np.random.default_rng(0)
+    two = claims_data.two_classes(evidence)
+    assert two.label == "holds (2 of 2)"
+    # Two labels of a half each, of which all have a tenth each: 8 tenths are not in common.
+    assert two.words.endswith(
+        "yardstick 0.5: 0.800 on average, from 0.800 to 0.800; 100 of 100 clients hold exactly 2 of the 10 classes."
+    )
+    assert claims_data.label_skew(evidence).verdict == "holds"
+    falls = claims_data.skew_by_alpha(evidence)
+    assert falls.verdict == "holds"
+    seen = [float(mean) for mean in re.findall(r"(\S+) at", falls.words)]
+    # Independent draws of Dirichlet(alpha), without the fit to equal sizes, differ from 1/10 by about as much.
+    drawn = [np.abs(rng.dirichlet([alpha] * 10, 4000) - 0.1).sum(1).mean() / 2 for alpha in (0.1, 0.3, 0.5, 1, 2)]
+    np.testing.assert_allclose(seen, drawn, atol=0.05)
 
 
 def rows_of_claims(page: str) -> list[str]:
-    return re.findall(r"^\| (\d+b?) \|", page.split("## Claims")[1], re.MULTILINE)
+    return re.findall(r"^\| (\d+[bc]?) \|", page.split("## Claims")[1].split("\n## ")[0], re.MULTILINE)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,62 +1,26 @@
-"""The pages of results, as Markdown: how they were made, the levels, every claim of the paper and what became of it."""
+"""The pages of results, as Markdown: every claim of the paper and what became of it, the levels, how they were made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from noshow.errors import require
 from noshow.paper import readings
-from noshow.paper.claims import CLAIMS
+from noshow.paper.claims import CLAIMS, SECTIONS, SETTLED_LATE
 from noshow.paper.copies import Copies
 from noshow.paper.differences import AUTHORS, DRAWN, differences, in_words
-from noshow.paper.evidence_page import EVIDENCE, Read, anchor, evidence_of
+from noshow.paper.evidence_page import EVIDENCE, anchor, evidence_of
 from noshow.paper.experiments import COPIES, EXPERIMENTS, SETTINGS
 from noshow.paper.figures import Runs
 from noshow.paper.findings import CALLED, METRICS, Claim, Evidence, Finding, level_of
+from noshow.paper.page_words import MEASURED, OPENING, SECONDS, WORDS, listed
 from noshow.paper.results import Curves, Results, notes
+from noshow.paper.summary import in_short
 
 Found = Mapping[str, Mapping[str, Mapping[str, Results]]]
 """By setting and experiment, the results of each cell."""
-
-OPENING = """# Results
-
-What the paper's experiments give here, and every claim that the paper makes about them with what became of it.
-`noshow reproduce NAME` runs an experiment and draws its figures; `noshow reproduce --claims` writes this page from the
-results beside it, and [every comparison](evidence.md) that the claims are read from. Measurements and verdicts are
-computed; the claims (in our words), the yardsticks below and the authors' values are ours to choose or read off, and
-the yardsticks of claims 1, 2, 8, 15, 16, 17, 18, 19, 20, 23, 26, 26b, 27, 30, 31, 33, 35, 37, 38 and 44 and that of
-one seed were settled or mended after first results had been seen. `written` is the paper's text; `published` makes the
-choices of the authors' program where these are settings ([what differs](../docs/differences.md)). In the figures, lines
-are means over seeds, smoother than any one seed, and bands go from the lowest seed to the highest.
-
-How things are measured:
-
-- A *level* is the mean over the *tail*, the evaluations of the last quarter of a run (500 of 2000 rounds), one number a
-  seed; then mean ± sample standard deviation over the seeds {seeds}, which is the *spread*.
-- Seeds are paired: one seed gives every algorithm the same samples, batches and, unless the adversary looks at replies
-  (shakespeare-0.7), silences. *a over b* is the gain of a, seed by seed: more accuracy or less loss, positive where a
-  is better.
-- *Better*: the gain is positive in every seed and its mean above its own spread; worse likewise; *not decidable* where
-  neither is so. With three seeds, one of two equal algorithms would pass by chance about one time in ten, and the other
-  as often: a single narrow comparison proves little. *By far*: better, by more than 3 times the larger spread.
-- *Best*, or to beat all others: better than each, by accuracy and by loss alike. Who is clearly worse than one is not
-  the best, however many are beaten.
-- An experiment of one seed (shakespeare-0.7 and -random) has no spread: its numbers stand without ±, and *better* is by
-  more than what counts as similar. What another seed would say is not known.
-- *Similar*: levels differ by no more than the larger spread, or than 0.01 of accuracy or 5 % of the smaller loss.
-- *Roughness*: the standard deviation of the tail around its own straight line. *Smoother*: less rough in every seed.
-  Where the median change between successive evaluations (after round 100, or a sixth of a short run) says otherwise,
-  the evidence tells.
-- *Converged*, or at rest: the tail's roughness is within what counts as similar, and so is four times the drift of its
-  straight line, which a run twice as long would show; a drift below the roughness cannot be told from it.
-- A claim of several comparisons *holds* if all do, *does not hold* if none does and some are denied, and *depends*
-  otherwise. A row tells of many comparisons how many come out how: of those that hold the tightest, of those that do
-  not the clearest.
-
-**All seeds share one draw of the data** (`data.seed = 0`): who holds which examples. The spreads show the chance of
-samples, batches, silences and first models, not that of the partition.
-"""
 
 
 def pages(found: Found, copied: Mapping[str, Copies]) -> dict[str, str]:
@@ -67,19 +31,29 @@ def pages(found: Found, copied: Mapping[str, Copies]) -> dict[str, str]:
     seeds = next(iter(_results(found))).spec.seeds
     require(len(seeds) >= 2, "claims are read from the spread over seeds: give two seeds or more")
     evidence = {setting: Evidence(setting, _complete(found[setting]), copied[setting].complete) for setting in SETTINGS}
-    read = [(claim, {setting: claim.finding(evidence[setting]) for setting in SETTINGS}) for claim in CLAIMS]
+    read = {claim.number: {setting: claim.finding(evidence[setting]) for setting in SETTINGS} for claim in CLAIMS}
+    beside = next(iter(copied.values())).path.parent.parent
     parts = [
-        OPENING.format(seeds=", ".join(map(str, seeds))),
-        "## How the results were made\n",
-        *_provenance(found, copied),
+        OPENING,
+        "## In short\n",
+        *_counts(list(read.values())),
+        "\nWhat matters most; in brackets, how many comparisons hold in `written` and in `published`:\n",
+        *in_short(read, evidence),
+        f"\n{WORDS}",
+        "## Claims\n",
+        *_claims(read, beside),
+        "## What stands out\n",
+        *differences(evidence),
         "\n## Levels\n",
         *_levels(found, evidence),
-        "\n## Claims\n",
-        *_claims(read),
-        "\n## What stands out\n",
-        *differences(evidence),
+        f"\n{MEASURED.format(seeds=', '.join(map(str, seeds)), late=listed(SETTLED_LATE))}",
+        "## How the results were made\n",
+        *_provenance(found, copied),
     ]
-    return {"README.md": "\n".join(parts) + "\n", EVIDENCE: evidence_of(read)}
+    return {
+        "README.md": "\n".join(parts) + "\n",
+        EVIDENCE: evidence_of([(claim, read[claim.number]) for claim in CLAIMS]),
+    }
 
 
 def _results(found: Found) -> Iterator[Results]:
@@ -109,9 +83,7 @@ def _provenance(found: Found, copied: Mapping[str, Copies]) -> Iterator[str]:
         facts = copied[setting].facts()
         there = f"{len(facts)} of {copied[setting].asked}"
         yield _row(COPIES, setting, there, *_how(COPIES, setting, facts))
-    yield "\nSeconds are those that passed. Two commands shared the GPU, and took longer, at commits 296e540 and"
-    yield "3ef91fd, and for cifar10-long and shakespeare-random at a04374a."
-    yield "\ndocs/differences.md tells what thirty seeds of cifar10-0.8 (`published`) give; they are in `thirty-seeds`."
+    yield SECONDS
 
 
 def _facts(results: Results) -> list[dict[str, Any]]:
@@ -122,8 +94,7 @@ def _facts(results: Results) -> list[dict[str, Any]]:
 def _how(name: str, setting: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
     if not facts:
         return ["not run", "", "", "", ""]
-    # An algorithm's facts are noted when it is finished.
-    finished = max(str(fact["started"]) for fact in facts)
+    finished = max(str(fact["finished"]) for fact in facts)
     machines = {f"{', '.join(fact['devices'])} ({fact['machine']}), JAX {fact['jax']}" for fact in facts}
     return [
         f"`noshow reproduce {name} --setting {setting}`",
@@ -170,14 +141,15 @@ def _level(curve: Curves, what: str) -> str:
     return f"{level_of(curve, what)} ({readings.roughness(curve, what).mean():.2g})"
 
 
-def _claims(read: Sequence[Read]) -> Iterator[str]:
-    yield from _counts([findings for _, findings in read])
-    yield ""
+def _claims(read: Mapping[str, Mapping[str, Finding]], beside: Path) -> Iterator[str]:
     titles = [title for setting in SETTINGS for title in (setting, f"measured in {setting}")]
-    yield _row("", "claim", "where", *titles)
-    yield "|---" * (3 + len(titles)) + "|"
-    for claim, findings in read:
-        yield _claim_row(claim, findings)
+    for section, claims in SECTIONS.items():
+        yield f"### {section}\n"
+        yield _row("", "claim", "where", *titles)
+        yield "|---" * (3 + len(titles)) + "|"
+        for claim in claims:
+            yield _claim_row(claim, read[claim.number], beside)
+        yield ""
 
 
 def _counts(found: Sequence[Mapping[str, Finding]]) -> Iterator[str]:
@@ -197,21 +169,31 @@ VERDICTS: tuple[readings.Verdict, ...] = (
 )
 
 
-def _claim_row(claim: Claim, findings: Mapping[str, Finding]) -> str:
+def _claim_row(claim: Claim, findings: Mapping[str, Finding], beside: Path) -> str:
     written, published = (findings[setting] for setting in SETTINGS)
     words = "the same" if published == written else _measured(claim, published)
     return _row(
         claim.number,
         claim.says,
-        claim.where,
-        f"**{written.verdict}**",
+        "".join([claim.where, *_pictures(claim, beside)]),
+        f"**{written.label}**",
         _measured(claim, written),
-        f"**{published.verdict}**",
+        f"**{published.label}**",
         words,
     )
 
 
+def _pictures(claim: Claim, beside: Path) -> Iterator[str]:
+    """Links to a claim's pictures, where they are."""
+    for setting in SETTINGS if "{setting}" in claim.picture else SETTINGS[:1]:
+        file = claim.picture.format(setting=setting)
+        if claim.picture and (beside / file).exists():
+            yield f"; [ours{f', {setting}' * ('{setting}' in claim.picture)}]({file})"
+
+
 def _measured(claim: Claim, finding: Finding) -> str:
+    if claim.repeats and finding.verdict != "not run":
+        return claim.repeats
     return f"{finding.brief} ([All]({EVIDENCE}#{anchor(claim)}).)" if finding.parts else finding.words
 
 

@@ -31,10 +31,10 @@ def anchor(claim: Claim) -> str:
 
 def _claim(claim: Claim, findings: Mapping[str, Finding]) -> Iterator[str]:
     told = [(setting, findings[setting]) for setting in SETTINGS if findings[setting].parts]
-    if not told:
+    if not told or claim.repeats:
         return
     yield f"## Claim {claim.number}\n\n{claim.says}\n"
     for setting, finding in told:
-        yield f"*{setting}*: **{finding.verdict}**.\n"
+        yield f"*{setting}*: **{finding.label}**.\n"
         yield from (f"- {part.verdict}: {part.words}" for part in finding.parts)
         yield ""

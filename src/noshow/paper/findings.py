@@ -12,12 +12,13 @@ from noshow.paper.copies import Rehearsed
 from noshow.paper.figures import Runs
 from noshow.paper.readings import ACCURACY, FAILS, HOLDS, LOSS, OPEN, Verdict
 from noshow.paper.results import Curves
+from noshow.paper.stuck import held_in_tail
 
 METRICS = (ACCURACY, LOSS)
 CALLED = {ACCURACY: "accuracy", LOSS: "loss"}
-ROOM = 700
-"""Characters that a row of the page has room for: of what is longer, how many comparisons come out how is told there,
-and the one that tells most."""
+ROOM = 400
+"""Characters for which a row of the page lists comparisons: of what is longer, how many come out how is told there, and
+the one that tells most."""
 
 
 class Evidence(NamedTuple):
@@ -36,7 +37,8 @@ class Evidence(NamedTuple):
 class Finding(NamedTuple):
     """A verdict and what it rests on, all of it; `margin` ranks many comparisons of one kind, the tightest lowest.
 
-    `parts` are the comparisons, where there are many, and `short` is what a row has room for then.
+    `parts` are the comparisons, where there are many, and `short` is what a row has room for then. `counts` says how
+    many comparisons hold, of how many.
     """
 
     verdict: Verdict
@@ -44,11 +46,28 @@ class Finding(NamedTuple):
     margin: float | None = None
     parts: Sequence[Finding] = ()
     short: str = ""
+    counts: tuple[int, int] | None = None
 
     @property
     def brief(self) -> str:
         """What a row has room for."""
         return self.short or self.words
+
+    @property
+    def tally(self) -> tuple[int, int]:
+        """How many comparisons hold, of how many; what is made of no others is one."""
+        return self.counts or (int(self.verdict == HOLDS), 1)
+
+    @property
+    def label(self) -> str:
+        """The verdict, and of several comparisons how many hold.
+
+        Example:
+            >>> together([Finding("holds", "a 1"), Finding("not decidable", "b 2")]).label
+            'depends (1 of 2)'
+        """
+        held, asked = self.tally
+        return self.verdict if asked == 1 or self.verdict == "not run" else f"{self.verdict} ({held} of {asked})"
 
 
 Parts = Callable[[str, Mapping[str, Curves]], Sequence[Finding]]
@@ -56,13 +75,19 @@ Parts = Callable[[str, Mapping[str, Curves]], Sequence[Finding]]
 
 
 class Claim(NamedTuple):
-    """One claim: its number here, what it says in our words, where it stands, what it needs, how it is read."""
+    """One claim: its number here, what it says in our words, where it stands, what it needs, how it is read.
+
+    `repeats` stands in the place of measurements that another claim's row tells; `picture` is a file beside the page,
+    with `{setting}` where there are two.
+    """
 
     number: str
     says: str
     where: str
     needs: tuple[str, ...]
     read: Callable[[Evidence], Finding]
+    repeats: str = ""
+    picture: str = ""
 
     def finding(self, evidence: Evidence) -> Finding:
         """What the evidence says."""
@@ -88,18 +113,28 @@ def together(parts: Sequence[Finding], first: str = "") -> Finding:
 
     Example:
         >>> together([Finding("holds", "a 1"), Finding("not decidable", "b 2")])[:2]
-        ('depends', 'holds: a 1. not decidable: b 2.')
-        >>> together([Finding("holds", f"a {i} " + "·" * 90, i) for i in range(8)]).brief[:38]
-        'holds in 8 of 8, the tightest: a 0 ···'
+        ('depends', 'Holds: a 1. Not decidable: b 2.')
+        >>> together([Finding("holds", f"a {i} " + "·" * 90, i) for i in range(8)]).brief[:29]
+        '8 hold, the tightest: a 0 ···'
     """
     outcomes = {part.verdict for part in parts}
     mixed: Verdict = "depends" if outcomes & {HOLDS, "depends"} else FAILS
     verdict = parts[0].verdict if len(outcomes) == 1 else mixed
     opening = [first] if first else []
-    listed = [*opening, *(_listed(outcome, those, len(outcomes) > 1) for outcome, those in _by_outcome(parts))]
-    counted = [*opening, *(_counted(outcome, those, len(parts)) for outcome, those in _by_outcome(parts))]
-    words, short = (". ".join(sentences) + "." for sentences in (listed, counted))
-    return Finding(verdict, words, None, parts, short) if len(words) > ROOM else Finding(verdict, words)
+    listed = [*opening, *(_listed(outcome, those, outcomes != {HOLDS}) for outcome, those in _by_outcome(parts))]
+    words = ". ".join(listed) + "."
+    found = Finding(verdict, words, counts=_summed(parts))
+    if len(words) <= ROOM:
+        return found
+    # Where none of many says more than others do, how many hold stands beside the verdict, and `first` is enough.
+    counting = not first or any(part.margin is not None for part in parts)
+    counted = [_counted(outcome, those) for outcome, those in _by_outcome(parts)] if counting else []
+    return found._replace(parts=parts, short=". ".join([*opening, *counted]) + ".")
+
+
+def _summed(parts: Sequence[Finding]) -> tuple[int, int]:
+    tallies = [part.tally for part in parts]
+    return sum(held for held, _ in tallies), sum(asked for _, asked in tallies)
 
 
 def _by_outcome(parts: Sequence[Finding]) -> list[tuple[Verdict, list[Finding]]]:
@@ -110,12 +145,22 @@ def _by_outcome(parts: Sequence[Finding]) -> list[tuple[Verdict, list[Finding]]]
 
 def _listed(outcome: Verdict, those: Sequence[Finding], named: bool) -> str:
     words = "; ".join(part.words for part in those)
-    return f"{outcome}: {words}" if named else words
+    return f"{outcome.capitalize()}: {words}" if named else words
 
 
-def _counted(outcome: Verdict, those: Sequence[Finding], of_all: int) -> str:
+COUNTED = {
+    HOLDS: ("holds", "hold"),
+    FAILS: ("does not", "do not"),
+    "depends": ("depends", "depend"),
+    OPEN: ("is not decidable", "are not decidable"),
+}
+
+
+def _counted(outcome: Verdict, those: Sequence[Finding]) -> str:
     """How many come out so; of those that hold the tightest, and of those that do not the clearest."""
-    count = f"{outcome} in {len(those)} of {of_all}"
+    count = f"{len(those)} {COUNTED[outcome][len(those) > 1]}"
+    if len(those) == 1:
+        return f"{count}: {those[0].words}"
     ranked = [part for part in those if part.margin is not None]
     if outcome not in (HOLDS, FAILS) or len(ranked) < len(those):
         return count
@@ -130,7 +175,8 @@ def held_in(parts: Sequence[Finding]) -> str:
         >>> held_in([Finding("holds", "a"), Finding("depends", "b")])
         '1 of 2'
     """
-    return f"{sum(part.verdict == HOLDS for part in parts)} of {len(parts)}"
+    held, asked = _summed(parts)
+    return f"{held} of {asked}"
 
 
 def best(mine: Curves, rivals: Iterable[Curves], what: str) -> Finding:
@@ -162,7 +208,7 @@ def so_far(evidence: Evidence, names: Iterable[str], parts: Parts, first: str = 
     first = f"So far, without {', '.join(missing)}: {found.verdict}."
     verdict: Verdict = "depends" if found.verdict == "depends" else "not run"
     short = f"{first} {found.short}" if found.short else ""
-    return Finding(verdict, f"{first} {found.words}", None, found.parts, short)
+    return found._replace(verdict=verdict, words=f"{first} {found.words}", short=short)
 
 
 def with_spread(values: np.ndarray, sign: str = "") -> str:
@@ -232,9 +278,9 @@ def smoother(mine: Curves, theirs: Curves, what: str) -> Finding:
     second = readings.lower(readings.steps(mine, what), readings.steps(theirs, what))
     if second != verdict:
         words += f" (by successive evaluations: {second})"
-    flat = int(readings.stuck(theirs).sum())
+    flat = int(np.isfinite(held_in_tail(theirs)).sum())
     if flat:
-        words += f" ({theirs.label}'s accuracy never moves in {flat} of {len(other)} seeds)"
+        words += f" ({theirs.label} learns nothing in {flat} of {len(other)} seeds)"
     return Finding(verdict, words, _least_ratio(other, one))
 
 

@@ -19,6 +19,8 @@ CLOSE = {ACCURACY: 0.01, LOSS: 0.05}
 """What counts as similar whatever the spread: 0.01 of accuracy, 5 % of the smaller loss."""
 FAR = 3.0
 """How many spreads a large difference has."""
+RISEN = 1.1
+"""How many times its lowest a loss is when it has risen again."""
 
 Verdict = Literal["holds", "does not hold", "depends", "not decidable", "not run", "no measurement"]
 HOLDS: Verdict = "holds"
@@ -186,17 +188,18 @@ def lower(mine: np.ndarray, theirs: np.ndarray, times: float = 1.0) -> Verdict:
 
 
 def later(mine: np.ndarray, theirs: np.ndarray, apart: float) -> Verdict:
-    """Whether mine need more rounds than theirs in every seed, by more than evaluations are `apart`.
+    """Whether mine need more rounds than theirs by more than evaluations are `apart`; undecided where seeds disagree.
 
     Example:
         >>> later(np.array([90.0]), np.array([60.0]), apart=15), later(np.array([75.0]), np.array([60.0]), apart=15)
-        ('holds', 'not decidable')
-        >>> later(np.array([60.0, 30.0]), np.array([np.inf, 60.0]), apart=15)
-        'does not hold'
+        ('holds', 'does not hold')
+        >>> later(np.array([90.0, 30.0]), np.array([60.0, np.inf]), apart=15)
+        'not decidable'
     """
-    if (mine > theirs + apart).all():
+    more = mine > theirs + apart
+    if more.all():
         return HOLDS
-    return FAILS if (theirs > mine + apart).all() else OPEN
+    return OPEN if more.any() else FAILS
 
 
 def drift(curve: Curves, what: str) -> np.ndarray:
@@ -246,14 +249,25 @@ def rounds_to(curve: Curves, what: str, target: np.ndarray) -> np.ndarray:
     return np.where(there.any(1), first, np.inf)
 
 
-def stuck(curve: Curves) -> np.ndarray:
-    """Whether the test accuracy is one number throughout the tail [seeds].
+def lowest_eighth(curve: Curves) -> float:
+    """The lowest that the train loss is over an eighth of the run, on average over seeds.
 
     Example:
-        >>> stuck(example(accuracy=[[0.1, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]])).tolist()
-        [True]
+        >>> lowest_eighth(example(loss=[[9, 9, 9, 5, 3, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]]))
+        2.0
     """
-    return np.ptp(_part(curve, ACCURACY, TAIL, 1.0)[1], axis=1) == 0
+    return min(float(level(curve, LOSS, k / 8, (k + 1) / 8).mean()) for k in range(8))
+
+
+def risen(curve: Curves) -> bool:
+    """Whether the train loss ends well above what it was in some eighth of the run.
+
+    Example:
+        >>> falling = [9, 9, 9, 5, 3, 2, 2, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2]
+        >>> risen(example(loss=[falling])), risen(example(loss=[falling[:-4] + [6, 6, 7, 7]]))
+        (False, True)
+    """
+    return float(level(curve, LOSS).mean()) > RISEN * lowest_eighth(curve)
 
 
 def rank_correlation(ours: np.ndarray, others: np.ndarray) -> float:

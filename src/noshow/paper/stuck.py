@@ -1,4 +1,4 @@
-"""Seeds that learn nothing for long: they widen bands, and a figure tells of them in words."""
+"""Seeds that learn nothing for long: they widen bands and spreads, and figures and the page of claims tell of them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,22 @@ def stuck_at(runs: Mapping[str, Mapping[str, Curves]], labels: Sequence[str]) ->
     """The same for the last quarter alone, with the probabilities at which it is so."""
     told = []
     for label in labels:
-        held = {cell: _held(curves[label], in_tail(curves[label])) for cell, curves in runs.items() if label in curves}
+        held = {cell: held_in_tail(curves[label]) for cell, curves in runs.items() if label in curves}
         still = {cell: seeds for cell, seeds in held.items() if np.isfinite(seeds).any()}
         told += [f"{_seeds_at(label, seeds[None])} for {cell.replace('p', 'p = ')}" for cell, seeds in still.items()]
     return "\n".join(told)
+
+
+def held_in_tail(curve: Curves) -> np.ndarray:
+    """What a seed that learns nothing in the last quarter has its accuracy held at; no number where it learns [seeds].
+
+    Example:
+        >>> from noshow.paper.readings import example
+        >>> still, late = [0.1] * 30 + [0.101, 0.1] * 5 + [0.1], [0.1] * 30 + [0.1, 0.2, 0.3] * 3 + [0.3, 0.4]
+        >>> held_in_tail(example(accuracy=[still, late])).tolist()
+        [0.1, nan]
+    """
+    return _held(curve, in_tail(curve))
 
 
 def _seeds_at(label: str, held: np.ndarray) -> str:
