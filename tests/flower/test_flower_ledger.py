@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import noshow as ns
-from noshow.flower import Roster
+from noshow.flower import Roster, ahead, tidying
 from noshow.flower.ledger import Ledger
 
 
@@ -156,3 +156,24 @@ def test_a_model_that_sqlite_cannot_hold_is_refused_in_one_sentence(tmp_path: Pa
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4000)
     with pytest.raises(ns.NoshowError, match=r"the model has 1,000 numbers that are trained: .* takes 1,000 at most"):
         ledger.begin({}, np.zeros(1000, np.float32), {})
+
+
+def test_the_log_stays_short_while_rows_are_written_without_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (ahead, tidying):
+        monkeypatch.setattr(module, "ENOUGH", 2**20)
+    monkeypatch.setattr(tidying, "LONG", 2**22)
+    ledger, theta = begun(tmp_path / "f.sqlite")
+    row = np.ones(2**16, np.float32)  # a quarter of a megabyte
+    for t in range(1, 9):
+        for number in range(40):
+            ledger.rows.write(t, number, t * row)
+        ledger.close_round(t, theta, list(range(40)), {}, list(range(40)), [], {})
+    ledger.tidying.wait()
+    log = tmp_path / "f.sqlite-wal"
+    assert log.stat().st_size < 4 * 2**22  # it would be 100 MB
+    kept = Ledger(Roster(tmp_path / "f.sqlite"), "run").take_up({})
+    assert kept is not None
+    assert all(set(np.frombuffer(piece, np.float32)) == {8.0} for piece in kept.memory.values())
+    assert len(kept.memory) == 40
