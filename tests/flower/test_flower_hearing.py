@@ -16,10 +16,19 @@ import noshow as ns
 from noshow.flower import Strategy
 from noshow.flower.hearing import STRIDE, Weighty, added_up, laid_out, summed, weighed
 from noshow.flower.layout import Layout
+from noshow.flower.rooms import Rooms
 from noshow.flower.silence import Opened, Sends
 
 LENGTHS = st.sampled_from([1, 3, STRIDE - 1, STRIDE, STRIDE + 1, 5 * STRIDE + 7])
 DTYPES = st.sampled_from([np.float16, np.float32, np.float64])
+
+
+def rooms(d: int) -> Rooms:
+    """Rooms in which something was written before."""
+    used = Rooms(d)
+    for room in [used(), used(), used()]:
+        room.fill(np.nan)
+    return used
 
 
 @settings(max_examples=40)
@@ -44,7 +53,7 @@ def test_sums_and_norms_are_those_of_plain_float64(
     whole = np.array([np.zeros(layout.d) if reply is None else np.concatenate(reply) for reply in replies], np.float64)
     said = whole - np.array(there)[:, None] * (sent if sends == "model" else 0.0)
 
-    heard, second = added_up([Weighty(replies, factors), Weighty(replies[1:], factors[1:])], layout, sent, sends)
+    heard, second = added_up([Weighty(replies, factors), Weighty(replies[1:], factors[1:])], layout, sent, sends, rooms(layout.d))
     np.testing.assert_allclose(heard.total, factors @ said, atol=2e-5)
     np.testing.assert_allclose(heard.squares, (said**2).sum(1), rtol=1e-5)
     np.testing.assert_allclose(second.total, factors[1:] @ said[1:], atol=2e-5)
@@ -60,9 +69,9 @@ def test_sums_and_norms_are_those_of_plain_float64(
 def test_rows_are_summed_and_weighed_as_in_plain_float64(d: int, rows: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     points, factors = rng.normal(size=(rows, d)).astype(np.float32), rng.normal(size=rows).astype(np.float32)
-    np.testing.assert_allclose(summed(list(points), d), points.astype(np.float64).sum(0), atol=1e-5)
-    np.testing.assert_allclose(weighed(list(points), factors, d), factors.astype(np.float64) @ points, atol=1e-5)
-    assert not weighed([], factors[:0], d).any()
+    np.testing.assert_allclose(summed(list(points), rooms(d)), points.astype(np.float64).sum(0), atol=1e-5)
+    np.testing.assert_allclose(weighed(list(points), factors, rooms(d)), factors.astype(np.float64) @ points, atol=1e-5)
+    assert not weighed([], factors[:0], rooms(d)).any()
 
 
 @pytest.mark.parametrize("server", [ns.servers.average(), ns.servers.amplify(), ns.servers.amplify(1.5)])

@@ -45,11 +45,13 @@ class Weighty(NamedTuple):
     factors: np.ndarray
 
 
-def added_up(groups: Sequence[Weighty], layout: Layout, sent: np.ndarray, sends: Sends) -> list[Heard]:
+def added_up(
+    groups: Sequence[Weighty], layout: Layout, sent: np.ndarray, sends: Sends, rooms: Callable[[], np.ndarray]
+) -> list[Heard]:
     """For each group, the sum of factor times reply; a model counts relative to the one `sent`."""
     theres = [[place for place, reply in enumerate(group.replies) if reply is not None] for group in groups]
     sums = [
-        _Sum([r for r in replies if r is not None], sent, sends, factors[there], np.zeros(layout.d, np.float32))
+        _Sum([r for r in replies if r is not None], sent, sends, factors[there], rooms())
         for (replies, factors), there in zip(groups, theres, strict=True)
     ]
     strides, rests = _pieces(layout)
@@ -96,6 +98,7 @@ class _Sum(NamedTuple):
         sent, total = (vector[piece.place].reshape(-1, STRIDE) for vector in (self.sent, self.total))
         weighed = np.empty_like(sent)
         squares = np.empty(len(self.replies))
+        total.fill(0)
         with np.errstate(all="ignore"):
             for group in _alike(len(self.replies), GROUP):
                 block = room[:, : len(squares[group])]
@@ -142,7 +145,7 @@ def laid_down(reply: Opened, layout: Layout, sent: np.ndarray, sends: Sends, row
         return _square(row)
 
 
-def weighed(rows: Sequence[np.ndarray], factors: np.ndarray, d: int) -> np.ndarray:
+def weighed(rows: Sequence[np.ndarray], factors: np.ndarray, rooms: Callable[[], np.ndarray]) -> np.ndarray:
     """The sum of factor times row [d], in the order of the rows."""
 
     def add(total: np.ndarray, part: slice) -> None:
@@ -150,29 +153,29 @@ def weighed(rows: Sequence[np.ndarray], factors: np.ndarray, d: int) -> np.ndarr
         for row, factor in zip(rows, factors, strict=True):
             np.add(total, np.multiply(row[part], factor, out=room), out=total)
 
-    return _in_parts(add, d)
+    return _in_parts(add, rooms())
 
 
-def summed(rows: Sequence[np.ndarray], d: int) -> np.ndarray:
+def summed(rows: Sequence[np.ndarray], rooms: Callable[[], np.ndarray]) -> np.ndarray:
     """The sum of the rows [d], in their order."""
 
     def add(total: np.ndarray, part: slice) -> None:
         for row in rows:
             np.add(total, row[part], out=total)
 
-    return rows[0] if len(rows) == 1 else _in_parts(add, d)
+    return rows[0] if len(rows) == 1 else _in_parts(add, rooms())
 
 
-def _in_parts(add: Callable[[np.ndarray, slice], None], d: int) -> np.ndarray:
-    """A vector of zeros [d] that `add` adds to, in parts that stay in the cache."""
-    total = np.zeros(d, np.float32)
+def _in_parts(add: Callable[[np.ndarray, slice], None], total: np.ndarray) -> np.ndarray:
+    """What `add` adds to zeros [d], in parts that stay in the cache."""
 
     def work(low: int) -> None:
         part = slice(low, low + PIECE // GROUP)
+        total[part] = 0
         with np.errstate(all="ignore"):  # which is each thread's own
             add(total[part], part)
 
-    in_threads(work, range(0, d, PIECE // GROUP))
+    in_threads(work, range(0, len(total), PIECE // GROUP))
     return total
 
 

@@ -20,6 +20,7 @@ from noshow.contracts import Aggregator, Key, Weights
 from noshow.federation import aligned_empty
 from noshow.flower.hearing import in_threads, laid_down, summed, weighed
 from noshow.flower.layout import Layout
+from noshow.flower.rooms import Rooms
 from noshow.flower.silence import Opened, Sends
 from noshow.flower.tree import Group, Tree
 from noshow.precision import products_in
@@ -118,7 +119,7 @@ class _Sums:
     """For rules that add rows up: sums in stages, so that a new row changes few of them."""
 
     def __init__(self, factors: Callable[[Weights], Weights], d: int) -> None:
-        self._factors_of, self._d = factors, d
+        self._factors_of, self._rooms = factors, Rooms(d)
         self._weights = self._factors = np.zeros(0, np.float32)
         self._tree = self._planted()
 
@@ -135,14 +136,14 @@ class _Sums:
         return self._tree
 
     def _planted(self) -> Tree[Row | None, np.ndarray]:
-        return Tree(self._added, lambda sums: summed(sums, self._d))
+        return Tree(self._added, lambda sums: summed(sums, self._rooms))
 
     def _added(self, groups: Sequence[Group[Row | None]]) -> list[np.ndarray]:
         return [self._sum(places, rows) for places, rows in groups]
 
     def _sum(self, places: slice, rows: Rows) -> np.ndarray:
         there = [(row.values, factor) for row, factor in zip(rows, self._factors[places], strict=True) if row]
-        return weighed([values for values, _ in there], np.array([factor for _, factor in there]), self._d)
+        return weighed([values for values, _ in there], np.array([factor for _, factor in there]), self._rooms)
 
 
 class _Table:

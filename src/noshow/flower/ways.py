@@ -16,6 +16,7 @@ from noshow.flower.hearing import Heard, Weighty, added_up, laid_out, summed
 from noshow.flower.layout import Layout
 from noshow.flower.memory import assembled, carried, changed, pieces
 from noshow.flower.recollection import Draft, Recollection
+from noshow.flower.rooms import Rooms
 from noshow.flower.silence import Opened, Sends
 from noshow.flower.tree import Group, Tree
 from noshow.precision import products_in
@@ -83,7 +84,7 @@ class Adding:
     """For rules that add replies up: what such a rule does with each is one number, its own answer to unit replies."""
 
     def __init__(self, server: Server, layout: Layout) -> None:
-        self._update, self._layout = _updater(server), layout
+        self._update, self._layout, self._rooms = _updater(server), layout, Rooms(layout.d)
         self._sums: Tree[Opened | None, Heard] | None = None
 
     def align(self, numbers: list[int]) -> None:
@@ -109,10 +110,10 @@ class Adding:
         """The sum of factor times reply: of sums that are there already where the factors go by clients' weights."""
         gain = _gain(factors, call.weights[call.ids], _answered(replies))
         if gain is None:
-            return added_up([Weighty(replies, factors)], self._layout, call.sent, terms.sends)[0]
+            return added_up([Weighty(replies, factors)], self._layout, call.sent, terms.sends, self._rooms)[0]
         heard = self._tree(call, terms)(replies)
         with np.errstate(all="ignore"):
-            return heard._replace(total=heard.total * gain)
+            return heard._replace(total=np.multiply(heard.total, gain, out=self._rooms()))
 
     def _tree(self, call: Call, terms: Terms) -> Tree[Opened | None, Heard]:
         if self._sums is None:
@@ -120,13 +121,13 @@ class Adding:
 
             def begin(groups: Sequence[Group[Opened | None]]) -> list[Heard]:
                 weighty = [Weighty(said, weights[places]) for places, said in groups]
-                return added_up(weighty, self._layout, call.sent, terms.sends)
+                return added_up(weighty, self._layout, call.sent, terms.sends, self._rooms)
 
             self._sums = Tree(begin, self._joined)
         return self._sums
 
     def _joined(self, parts: Sequence[Heard]) -> Heard:
-        total = summed([part.total for part in parts], self._layout.d)
+        total = summed([part.total for part in parts], self._rooms)
         return Heard(total, np.concatenate([part.squares for part in parts]))
 
 
