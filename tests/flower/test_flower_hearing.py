@@ -53,7 +53,8 @@ def test_sums_and_norms_are_those_of_plain_float64(
     whole = np.array([np.zeros(layout.d) if reply is None else np.concatenate(reply) for reply in replies], np.float64)
     said = whole - np.array(there)[:, None] * (sent if sends == "model" else 0.0)
 
-    heard, second = added_up([Weighty(replies, factors), Weighty(replies[1:], factors[1:])], layout, sent, sends, rooms(layout.d))
+    groups = [Weighty(replies, factors), Weighty(replies[1:], factors[1:])]
+    heard, second = added_up(groups, layout, sent, sends, rooms(layout.d))
     np.testing.assert_allclose(heard.total, factors @ said, atol=2e-5)
     np.testing.assert_allclose(heard.squares, (said**2).sum(1), rtol=1e-5)
     np.testing.assert_allclose(second.total, factors[1:] @ said[1:], atol=2e-5)
