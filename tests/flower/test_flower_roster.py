@@ -262,8 +262,11 @@ def test_a_node_that_does_not_introduce_itself_is_told_once(tmp_path: Path, capl
         said = ConfigRecord({"client": "x", "num-examples": 1200.0})
         return Message(RecordDict({"roster": said}), reply_to=message)
 
-    grid.nodes |= {11: lambda message: failed(message, 2), 12: counts_in_floats}
-    grid.online |= {11, 12}
+    def counts_truth(message: Message) -> Message:
+        return Message(RecordDict({"roster": ConfigRecord({"client": "y", "num-examples": True})}), reply_to=message)
+
+    grid.nodes |= {11: lambda message: failed(message, 2), 12: counts_in_floats, 13: counts_truth}
+    grid.online |= {11, 12, 13}
     strategy = Strategy(
         server=ns.servers.average(), roster=enrolled(tmp_path / "f.sqlite", federation), sampled=M, timeout=1.0
     )
@@ -272,6 +275,7 @@ def test_a_node_that_does_not_introduce_itself_is_told_once(tmp_path: Path, capl
     told = [record.getMessage() for record in caplog.records]
     assert sum("node 11 did not say who it is: its app needs a function" in line for line in told) == 1
     assert sum("'num-examples': 1200.0}]: its app must answer with" in line for line in told) == 1
+    assert sum("'num-examples': True}]: its app must answer with" in line for line in told) == 1
 
 
 def test_the_database_is_plain_sqlite(tmp_path: Path) -> None:

@@ -113,6 +113,6 @@ class Reception:
 def _introduction(content: RecordDict) -> tuple[str, int] | None:
     for record in records(content, ConfigRecord):
         client, n = record.get("client"), record.get("num-examples")
-        if isinstance(client, str) and client and isinstance(n, int) and 1 <= n < 2**31:
+        if isinstance(client, str) and client and type(n) is int and 1 <= n < 2**31:
             return client, n
     return None
