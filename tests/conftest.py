@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 
 # Many tests compile the same programs, in several workers and in processes of their own: compile each once.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -17,6 +18,9 @@ import pytest
 from hypothesis import settings
 
 import noshow as ns
+
+# Tests that need data sets find them here; where they are not, those tests skip, and say so.
+DATA = Path(os.environ.get("NOSHOW_DATA") or Path(__file__).parents[2] / "shared/data")
 
 # How long an example takes says nothing here: two cores, several workers, and programs that compile.
 settings.register_profile("noshow", deadline=None)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import DATA
 from typer.testing import CliRunner
 
 import noshow as ns
@@ -23,7 +24,6 @@ from noshow.paper.findings import Evidence, Finding
 from noshow.paper.results import Curves
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT.parent / "shared/data"
 NINE = (*BASELINES, *BYZANTINE)
 BY_NUMBER = {claim.number: claim for claim in CLAIMS}
 

@@ -11,14 +11,13 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from conftest import DATA
 from test_download import Site, serving
 
 from noshow import NoshowError
 from noshow.datasets import shakespeare_files
 from noshow.datasets.folder import cache_dir, config_dir, data_folder, remember
 from noshow.files import write_whole
-
-REAL = Path(__file__).parents[1].parent / "shared" / "data"
 
 
 def without_settings(patch: pytest.MonkeyPatch, home: Path) -> Path:
@@ -192,9 +191,9 @@ class TestShakespeare:
 
 
 def test_the_real_text() -> None:
-    if not (REAL / "shakespeare").is_dir():
-        pytest.skip(f"the Shakespeare text is not in {REAL}")
-    text = shakespeare_files.text(str(REAL))
+    if not (DATA / "shakespeare").is_dir():
+        pytest.skip(f"the Shakespeare text is not in {DATA}")
+    text = shakespeare_files.text(str(DATA))
     assert len(text) == shakespeare_files.BYTES == 5_589_889
     assert hashlib.sha256(text).hexdigest() == shakespeare_files.SHA256
     assert b"From fairest creatures we desire increase" in text

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from conftest import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,6 @@ import noshow as ns
 from noshow.datasets import shakespeare_files
 from noshow.datasets.leaf import LETTERS, VOCABULARY, WINDOW, Speaker, decode, encode, speakers, split
 
-DATA = Path(__file__).parents[1].parent / "shared/data"
 SIGNED = "by William Shakespeare"
 LONG = "so foul and fair a day I have not seen, how far is it called to Forres"
 

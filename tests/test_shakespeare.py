@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import DATA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from noshow.datasets import shakespeare_files
 from noshow.datasets.leaf import LETTERS, VOCABULARY, decode, encode, speakers
 from noshow.datasets.shakespeare import CLIENTS, federate, shakespeare, windows
 
-DATA = Path(__file__).parents[1].parent / "shared/data"
 TEXT_LENGTHS = (900, 1300, 871, 2050)
 
 
