@@ -3,7 +3,8 @@
 From the moment at which the last of 100 replies of a million parameters is there to that at which the next round's
 calls go out: checking replies, the server's step, keeping the round in SQLite, the new model as Flower's arrays,
 sampling and messages. Replies come one after the other within some seconds, as those of real clients do, or all at
-once; they differ from round to round. Beside it, what rules that are no sums take by themselves for a table of rows.
+once; they differ from round to round. Beside it, what rules that are no sums take by themselves for a table of rows,
+after a pause, as in a round.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
@@ -32,6 +33,8 @@ from noshow.recall import aggregator_of, recalled
 
 SHAPES = {"hidden.weight": (900, 1000), "hidden.bias": (1000,), "out.weight": (99, 1000)}
 FIRST_NODE = 1000
+PAUSE = 2.0
+"""Seconds without work, after which a processor and its caches take longer."""
 SERVERS = {
     "average": ns.servers.average,
     "amplify": ns.servers.amplify,
@@ -59,7 +62,7 @@ class Mailbox(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         now, calls = time.perf_counter(), list(messages)
-        training = [message for message in calls if message.metadata.message_type == "train"]
+        training = [message for message in calls if message.metadata.message_type == MessageType.TRAIN]
         if training:
             self.rounds += 1
             if self.last_reply is not None:
@@ -78,7 +81,7 @@ class Mailbox(Grid):
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         now = time.perf_counter()
         here = [self.mail.pop(one)[1] for one in message_ids if one in self.mail and self.mail[one][0] <= now]
-        if here:
+        if any(reply.metadata.message_type == MessageType.TRAIN for reply in here):
             self.last_reply = time.perf_counter()
         return here
 
@@ -119,6 +122,7 @@ def seconds_of_the_rule(server: ns.Server, clients: int) -> list[float] | None:
     table = jax.random.normal(jax.random.key(0), (clients, sum(map(math.prod, SHAPES.values()))))
     taken = []
     for turn in range(8):
+        time.sleep(PAUSE)
         begun = time.perf_counter()
         aggregate(table, np.full(clients, 1 / clients, np.float32), jax.random.key(turn)).block_until_ready()
         taken.append(time.perf_counter() - begun)
