@@ -171,9 +171,11 @@ def test_who_has_left_is_forgotten(tmp_path: Path) -> None:
         strategy.start(grid, model_of(w=np.zeros(2)), t)
     here = {member.number for member in roster.members()}
     with sqlite3.connect(roster.path) as database:
-        assert {number for (number,) in database.execute("select number from said")} == here
+        for table in ("said", "heard"):
+            assert {number for (number,) in database.execute(f"select number from {table}")} == here
     assert len(here) == 3
     assert strategy._session is not None
+    assert strategy._session.heard.keys() == here
     assert isinstance(strategy._session._way, Recalling)
     assert strategy._session._way._recollection._rows.keys() == here
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 
@@ -177,3 +179,60 @@ def test_the_log_stays_short_while_rows_are_written_without_a_pause(
     assert kept is not None
     assert all(set(np.frombuffer(piece, np.float32)) == {8.0} for piece in kept.memory.values())
     assert len(kept.memory) == 40
+
+
+def test_a_log_that_is_all_in_its_place_is_not_cleared_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change that is there before it is told of may have been cleared up already."""
+    monkeypatch.setattr(tidying, "ENOUGH", 1)
+    roster = Roster(tmp_path / "f.sqlite")
+    cleared = counted_clearings(monkeypatch)
+    tidy = tidying.Tidying(roster.path)
+    with tidy.after(10):
+        roster.enrol("a", 1)
+        with tidy.after(10):  # a second change, whose end begins a clearing of both
+            roster.enrol("b", 2)
+        tidy.wait()
+    tidy.wait()
+    assert len(cleared) == 1
+    with tidy.after(10):
+        roster.enrol("c", 3)
+    tidy.wait()
+    assert len(cleared) == 2
+
+
+def counted_clearings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by one whenever the log is cleared up by a connection that is opened from now on."""
+    cleared: list[str] = []
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+
+    def counting(*args: object, **options: object) -> sqlite3.Connection:
+        database = connect(*args, **options)
+        database.set_trace_callback(lambda line: cleared.append(line) if "wal_checkpoint" in line else None)
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", counting)
+    return cleared
+
+
+class Starting(Future[None]):
+    """Work that begins right after it was found not to have begun."""
+
+    def running(self) -> bool:
+        found = super().running()
+        if not found and not self.done():
+            self.set_running_or_notify_cancel()
+        return found
+
+
+def test_no_writing_is_lost_sight_of_when_it_begins_meanwhile(tmp_path: Path) -> None:
+    ledger, _ = begun(tmp_path / "f.sqlite")
+    starting = Starting()
+    ledger.rows._writes = [starting]
+    ledger.rows.write(1, 7, np.full(3, 1.0, np.float32))
+    assert starting in ledger.rows._writes
+    starting.set_result(None)
+    ledger.rows.settle()
+    with sqlite3.connect(tmp_path / "f.sqlite") as database:
+        assert database.execute("select number from said").fetchall() == [(7,)]

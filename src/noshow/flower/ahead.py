@@ -54,9 +54,9 @@ class RowsAhead:
         """Begin to write a row that counts if the client is among those heard in round t."""
         self._waiting.append(_Ahead(t, number, row.data))
         self._spoken.add(number)
-        begun = [one for one in self._writes if one.running()]
-        queued = [one for one in self._writes if not (one.running() or one.done())]  # which takes this row along
-        self._writes = begun + (queued or [self._thread.submit(self._try)])
+        self._writes = [one for one in self._writes if not one.done()]
+        if all(one.running() or one.done() for one in self._writes):  # one that has not begun takes this row along
+            self._writes.append(self._thread.submit(self._try))
 
     def settle(self) -> None:
         """Until all is written; what could not be before is tried once more, and raises what is wrong."""
@@ -74,7 +74,7 @@ class RowsAhead:
     def keep(self, database: sqlite3.Connection, numbers: Collection[int], heard: Iterable[int]) -> None:
         """Forget all others, and what was kept in another form of those whose rows of this round will count."""
         there = database.execute("select distinct number from said where run = ?", (self._run,))
-        gone = [(self._run, number) for (number,) in there.fetchall() if number not in numbers]
+        gone = [(self._run, number) for number in {number for (number,) in there}.difference(numbers)]
         database.executemany("delete from said where run = ? and number = ?", gone)
         replaced = [(self._run, number) for number in self._spoken.intersection(heard)]
         database.executemany("delete from memory where run = ? and array = 0 and number = ?", replaced)
@@ -105,7 +105,7 @@ class RowsAhead:
             rows.append(self._waiting.popleft())
             taken += rows[-1].piece.nbytes
         try:
-            with self._roster.transaction() as database:
+            with self._tidying.after(taken), self._roster.transaction() as database:
                 self._player.check(database)
                 # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
                 database.executemany(
@@ -116,7 +116,6 @@ class RowsAhead:
         except BaseException:
             self._waiting.extendleft(reversed(rows))
             raise
-        self._tidying.note(taken)
 
     def _spare(self, number: int) -> int:
         return 1 - self._slots.get(number, 1)

@@ -180,9 +180,9 @@ class Theatre:
         sizes = self._registered.sizes[ids]
         room = None
         if self._adversary.lawful:
-            whole = budget.limit(self._epsilon or 0.0, len(ids) + len(self._unreached), self._registered.sizes)
+            most = budget.limit(self._epsilon or 0.0, len(ids) + len(self._unreached), self._registered.sizes)
             missing = int(sizes[~arrived].sum()) + sum(member.n for member in self._unreached)
-            room = max(whole - missing, 0)
+            room = max(most - missing, 0)
         # One that looks at replies is shown those that came; one that does not draws for all, as in the simulator.
         seen = arrived if self._adversary.sees_replies else np.ones(len(ids), bool)
         replies = gradients = None

@@ -133,7 +133,9 @@ class Ledger:
         """All that round t changed, at once: should the process die, the round has happened or it has not."""
         run = self._run
         self.rows.settle()
-        with self._roster.transaction() as database:
+        pieces = [(run, *key, raw(piece)) for key, piece in memory.items()]
+        written = theta.nbytes + sum(piece.nbytes for *_, piece in pieces)
+        with self.tidying.after(written), self._roster.transaction() as database:
             self._player.check(database)
             (before,) = database.execute("select members from runs where run = ?", (run,)).fetchone()
             closed = database.execute(
@@ -145,10 +147,10 @@ class Ledger:
                 f"round {t} of run {run!r} is over, and the run is elsewhere, because another strategy has played it "
                 "meanwhile: make a new Strategy, which goes on from there",
             )
-            gone = set(json.loads(before)).difference(members)
-            database.executemany("delete from memory where run = ? and number = ?", [(run, one) for one in gone])
+            gone = [(run, number) for number in set(json.loads(before)).difference(members)]
+            for table in ("memory", "heard"):
+                database.executemany(f"delete from {table} where run = ? and number = ?", gone)
             self.rows.keep(database, members, heard)
-            pieces = [(run, *key, raw(piece)) for key, piece in memory.items()]
             # Large pieces: over the old ones, in a table with row ids, they are written in a third of the time.
             database.executemany(
                 "insert into memory values (?, ?, ?, ?) on conflict do update set piece = excluded.piece", pieces
@@ -161,7 +163,6 @@ class Ledger:
             database.executemany("replace into roll_call values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
             database.execute("replace into metrics values (?, ?, ?, ?)", (run, t, "train", json.dumps(metrics)))
         self.rows.turn(heard)
-        self.tidying.note(theta.nbytes + sum(piece.nbytes for *_, piece in pieces))
 
     def note(self, t: int, kind: str, metrics: Metrics) -> None:
         """More metrics of round t: of the clients' evaluation (`evaluate`), or of the server's own (`server`)."""

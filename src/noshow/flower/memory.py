@@ -41,8 +41,9 @@ def carried(server: Server, d: int, state: Memory, before: Sequence[int], now: S
         >>> carried(rule, 1, jnp.array([[1.0], [2.0]]), before=[7, 8], now=[8, 9]).tolist()
         [[2.0], [0.0]]
     """
-    stayed = [(place, before.index(number)) for place, number in enumerate(now) if number in set(before)]
-    to, origin = (np.array(places, int) for places in (zip(*stayed, strict=True) if stayed else ([], [])))
+    places = {number: place for place, number in enumerate(before)}
+    stayed = [(place, places[number]) for place, number in enumerate(now) if number in places]
+    to, origin = (np.array(ends, int) for ends in (zip(*stayed, strict=True) if stayed else ([], [])))
     fresh, tree = jax.tree.flatten(server.init(d, len(now)))
     moved = [
         new.at[to].set(old[origin]) if rows else old

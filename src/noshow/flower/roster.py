@@ -136,9 +136,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     except (OSError, sqlite3.OperationalError) as error:
         raise NoshowError(f"{path} cannot be opened: {error}") from None
     try:
-        # A killed process leaves the last whole transaction: changes are appended to a log, which is cleared up every
-        # 13 MB: seldom for models of a few megabytes, and soon enough that no round waits long for it. Large pages
-        # make large models quick to write.
+        # A killed process leaves the last whole transaction: changes are appended to a log. It is cleared up every
+        # 13 MB, but for runs, which do that themselves. Large pages make large models quick to write.
         database.execute("pragma page_size = 65536")
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = normal")

@@ -38,6 +38,7 @@ class Session:
         """A round begins: let the memory be of these clients."""
         self._numbers = [member.number for member in members]
         self._way.align(self._numbers)
+        self.heard = {number: self.heard[number] for number in self._numbers if number in self.heard}
 
     def listen(self, call: Call, replies: Sequence[Opened | None], due: np.ndarray, terms: Terms) -> None:
         """These replies are there by now: do what can be done before those that are due."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,8 +19,10 @@ LONG = 2**28
 class Tidying:
     """Clears up the log that SQLite appends changes to, once there are enough of them.
 
-    Nobody else may do so in this process: in SQLite before 3.51.3, a change that begins the log anew while it is
-    cleared up for the second time can be lost.
+    In SQLite before 3.51.3, a change that begins the log anew can be lost where a log that is all in its place is
+    cleared up once more meanwhile. So a clearing begins only with something to clear up: after a change that lies, from
+    its beginning to its end, behind the last clearing that left nothing. For what other processes do to the file nobody
+    here can vouch.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,10 +31,16 @@ class Tidying:
         self._waiting: Future[None] | None = None
         self._written = self._tidied = 0
         self._log = 0
+        self._emptied = 0
+        self._changed_since = -1
 
-    def note(self, written: int) -> None:
-        """So many bytes have been written: begin, if it is worth it and nothing is under way."""
-        self._written += written
+    @contextmanager
+    def after(self, change: int) -> Iterator[None]:
+        """Around a change of so many bytes: begin after it, if it is worth it and nothing is under way."""
+        emptied = self._emptied
+        yield
+        self._changed_since = max(self._changed_since, emptied)
+        self._written += change
         if self._written - self._tidied >= ENOUGH and (self._waiting is None or self._waiting.done()):
             self._waiting = self._thread.submit(self._tidy)
 
@@ -49,13 +58,16 @@ class Tidying:
             self._waiting.result()
 
     def _tidy(self) -> None:
-        """Until all is in its place that was written before or meanwhile."""
+        """Until all is in its place that was written before or meanwhile, if anything was."""
+        if self._changed_since < self._emptied:
+            return
         # What cannot be cleared up now stays in the log, where it is as safe.
         with suppress(sqlite3.Error), closing(sqlite3.connect(self._address, uri=True)) as database:
             (page,) = database.execute("pragma page_size").fetchone()
             while True:
                 self._tidied = self._written
-                _, pages, _ = database.execute("pragma wal_checkpoint(passive)").fetchone()
+                _, pages, placed = database.execute("pragma wal_checkpoint(passive)").fetchone()
                 self._log = page * max(pages, 0)  # it is -1 while another process is at it
-                if self._tidied == self._written:
+                self._emptied += placed == pages
+                if placed == pages or self._tidied == self._written:
                     return
