@@ -221,6 +221,9 @@ def test_costs_are_measured_once(spec: Spec, tmp_path: Path, monkeypatch: pytest
     first = costs.Costs().seconds(spec)
     assert 0 < first < 60
     assert costs.Costs().seconds(spec) == first
+    monkeypatch.setattr(costs, "__version__", "of another release")
+    monkeypatch.setattr(costs, "_measure", lambda parts, trial: (1000.0, 1000.0))
+    assert costs.Costs().seconds(spec) > first
 
 
 def test_costs_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

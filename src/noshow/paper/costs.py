@@ -17,6 +17,7 @@ from noshow.engine import Simulation
 from noshow.errors import NoshowError
 from noshow.files import write_whole
 from noshow.spec import Experiment, Spec, realise
+from noshow.version import __version__
 
 ROUNDS, SECONDS = 1000, 1.0
 """A trial lasts a second, or one round where that takes longer; it never comes to its end and last evaluation."""
@@ -93,8 +94,14 @@ def _measured(spec: Spec) -> tuple[float, float]:
 
 
 def _remembered(spec: Spec, parts: Experiment, trial: Trial) -> tuple[float, float]:
-    device = f"{len(jax.devices())} x {jax.devices()[0].device_kind}"
-    name = json.dumps({"device": device, "data": spec.data, "model": spec.model, "trial": trial}, sort_keys=True)
+    measured = {
+        "versions": [__version__, jax.__version__],
+        "device": f"{len(jax.devices())} x {jax.devices()[0].device_kind}",
+        "data": spec.data,
+        "model": spec.model,
+        "trial": trial,
+    }
+    name = json.dumps(measured, sort_keys=True)
     file = cache_dir() / "costs.json"
     try:
         known = dict(json.loads(file.read_text("utf-8")))
