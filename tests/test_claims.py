@@ -17,6 +17,7 @@ from noshow.adversaries.shadow import Changes
 from noshow.evaluate import Metrics
 from noshow.paper import claims_data, claims_synthetic, copies
 from noshow.paper.claims import CLAIMS, SECTIONS, SETTLED_LATE
+from noshow.paper.claims_general import SHADOW
 from noshow.paper.claims_page import VERDICTS
 from noshow.paper.experiments import EXPERIMENTS
 from noshow.paper.figures import BASELINES, BYZANTINE
@@ -52,17 +53,21 @@ def nine(**changes: tuple[float, float, float]) -> dict[str, Curves]:
     return {label: made(label, *changes.get(label, (0.4, 1.5, 0.01))) for label in NINE}
 
 
-def verdict(number: str, **runs: Mapping[str, Curves]) -> str:
+def evidence_of(**runs: Mapping[str, Curves]) -> Evidence:
     named = {name.replace("_", "-").replace("point", "0."): {"": curves} for name, curves in runs.items()}
-    return BY_NUMBER[number].finding(Evidence("written", named)).verdict
+    return Evidence("written", named)
+
+
+def verdict(number: str, **runs: Mapping[str, Curves]) -> str:
+    return BY_NUMBER[number].finding(evidence_of(**runs)).verdict
 
 
 def test_every_claim_has_its_row() -> None:
     assert [claim.number for claim in CLAIMS] == [
-        *("1", "1b", "2", "2b", "3", "3b", "3c", "4", "4b", "5", "6", "7", "7b"),
+        *("1", "1b", "2", "2b", "3", "3b", "3c", "3d", "4", "4b", "5", "6", "6b", "7", "7b"),
         *(*map(str, range(8, 16)), "15b"),
-        *(*map(str, range(16, 26)), "25b", "26", "26b"),
-        *(*map(str, range(27, 38)), "37b", "38", "38b"),
+        *(*map(str, range(16, 22)), "21b", *map(str, range(22, 26)), "25b", "26", "26b"),
+        *(*map(str, range(27, 33)), "32b", *map(str, range(33, 38)), "37b", "38", "38b"),
         *map(str, range(39, 50)),
     ]
     assert [claim for claims in SECTIONS.values() for claim in claims] == list(CLAIMS)
@@ -75,7 +80,7 @@ def test_without_results_nothing_is_said_of_them(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NOSHOW_DATA", str(tmp_path))
     found = {claim.number: claim.finding(Evidence("written", {})).verdict for claim in CLAIMS}
     unmeasured = {number for number, said in found.items() if said == "no measurement"}
-    assert unmeasured == {"1", "2b", "3", "3b", "3c", "4b", "6", "36", "49"}
+    assert unmeasured == {"1", "2b", "3", "3b", "3c", "3d", "4b", "6", "36", "49"}
     assert {number for number, said in found.items() if said == "holds"} == {"39"}
     assert found["22"] == "depends"
     assert set(found.values()) == {"no measurement", "holds", "depends", "not run"}
@@ -162,6 +167,48 @@ def test_two_experiments_are_compared_claim_by_claim() -> None:
     assert verdict("15", cifar10_point8=nine(**winning)) == "not run"
 
 
+def test_the_rules_are_excepted_where_the_paper_excepts_them() -> None:
+    """At 0.8 the rules are far behind, at 0.2 on a par: claim 13, of which the appendix says something else."""
+    winning = {"fedavg_variant": (0.6, 1.0, 0.001), "fedprox_variant": (0.6, 1.0, 0.001)}
+    near = winning | dict.fromkeys(BYZANTINE, (0.599, 1.001, 0.01))
+    runs = {"cifar10_point8": nine(**winning), "cifar10_point2": nine(**near)}
+    assert verdict("15", **runs) == "depends"
+    assert verdict("27", **runs | {"cifar10_point2": nine(**winning)}) == "holds"
+    found = [BY_NUMBER[number].finding(evidence_of(**runs)).words for number in ("15", "27")]
+    assert ["claim 13" in words for words in found] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("at_low", "expected"),
+    [
+        ((0.55, 1.2), "holds"),  # 0.05 of 0.2 of accuracy and 0.2 of 0.5 of loss are left
+        ((0.45, 1.35), "does not hold"),  # 0.15 of 0.2, and 0.35 of 0.5
+        ((0.55, 1.35), "depends"),
+    ],
+)
+def test_the_rules_come_near_where_less_than_half_of_the_gap_is_left(
+    at_low: tuple[float, float], expected: str
+) -> None:
+    ahead = {"fedavg_variant": (0.6, 1.0, 0.01)}
+    high = nine(**ahead | dict.fromkeys(BYZANTINE, (0.4, 1.5, 0.01)))
+    low = nine(**ahead | dict.fromkeys(BYZANTINE, (*at_low, 0.01)))
+    assert verdict("32b", cifar10_point8=high, cifar10_point2=low) == expected
+
+
+@pytest.mark.parametrize(
+    ("used", "answering", "expected"), [(0.2, 1, "holds"), (0.201, 1, "depends"), (0.2, 0, "depends")]
+)
+def test_the_law_and_one_who_answers_in_every_round(used: float, answering: int, expected: str) -> None:
+    runs = {name: {"": nine()} for name in SHADOW}
+    for name, cells in runs.items():
+        law = EXPERIMENTS[name].specs("written", "paper")[""].epsilon
+        cells[""] = {label: c._replace(epsilon_t=np.full((3, 5), law, np.float32)) for label, c in cells[""].items()}
+    curve = runs["cifar10-0.2"][""]["mifa"]
+    rounds = np.full((3, 5), used, np.float32), np.full((3, 5), answering)
+    runs["cifar10-0.2"][""]["mifa"] = curve._replace(epsilon_t=rounds[0], responders=rounds[1])
+    assert BY_NUMBER["6b"].finding(Evidence("written", runs)).verdict == expected
+
+
 def test_prolonged_training_by_hand() -> None:
     curves = {label: made(label, 0.3, 2.0, rough=0.0, rounds=4000) for label in BYZANTINE}
     assert verdict("34", cifar10_long=curves) == "not decidable"
@@ -197,17 +244,24 @@ def test_what_copies_foretell(noise: float, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_random", "epsilon", "expected"),
-    [(0.5, 0.7, "holds"), (0.3, 0.7, "depends"), (0.5, 0.71, "depends"), (0.3, 0.71, "does not hold")],
+    ("at_random", "epsilon", "lawful", "harmful"),
+    [
+        (0.5, 0.7, "holds", "holds"),
+        (0.3, 0.7, "holds", "does not hold"),
+        (0.5, 0.71, "does not hold", "holds"),
+    ],
 )
-def test_silence_at_random_is_held_against_that_of_the_largest(at_random: float, epsilon: float, expected: str) -> None:
+def test_silence_at_random_is_held_against_that_of_the_largest(
+    at_random: float, epsilon: float, lawful: str, harmful: str
+) -> None:
     def both(accuracy: float, loss: float) -> dict[str, dict[str, Curves]]:
         labels = ("fedavg", "fedavg_variant")
         curves = {label: made(label, accuracy, loss, rounds=60, every=1, answering=6) for label in labels}
         return {"": {label: c._replace(epsilon_t=np.full_like(c.epsilon_t, epsilon)) for label, c in curves.items()}}
 
     runs = {"shakespeare-0.7": both(0.4, 1.5), "shakespeare-random": both(at_random, 1.9 - at_random)}
-    assert BY_NUMBER["21"].finding(Evidence("written", runs)).verdict == expected
+    evidence = Evidence("written", runs)
+    assert [BY_NUMBER[number].finding(evidence).verdict for number in ("21", "21b")] == [lawful, harmful]
 
 
 def spoken(**rising_until: int) -> dict[str, Curves]:
@@ -340,7 +394,7 @@ def test_the_pictures_of_data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows_of_claims(page: str) -> list[str]:
-    return re.findall(r"^\| (\d+[bc]?) \|", page.split("## Claims")[1].split("\n## ")[0], re.MULTILINE)
+    return re.findall(r"^\| (\d+[bcd]?) \|", page.split("## Claims")[1].split("\n## ")[0], re.MULTILINE)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

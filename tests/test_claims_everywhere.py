@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from test_claims import BY_NUMBER, made, nine, verdict
+from test_claims import BY_NUMBER, evidence_of, made, nine, verdict
 
 from noshow.paper.claims_everywhere import EVERYWHERE
 from noshow.paper.experiments import EXPERIMENTS
@@ -18,6 +19,14 @@ def test_a_variant_trains_where_it_ends_below_its_start_and_a_blind_guess() -> N
     bad_start.scores.train_loss[:, 0] = 3.4
     assert verdict("1b", **ALL | {"cifar10_point8": nine() | {"fedavg_variant": bad_start}}) == "depends"
     assert verdict("1b", **ALL | {"shakespeare_point7": nine() | {"fedavg_variant": bad_start}}) == "holds"
+
+
+def test_a_variant_that_diverges_does_not_train() -> None:
+    gone = made("fedavg_variant", 0.1, 1.5)
+    gone.scores.train_loss[:, 40:] = np.nan
+    found = BY_NUMBER["1b"].finding(evidence_of(cifar10_point8={"fedavg_variant": gone}))
+    assert found.words.startswith("So far, without cifar10-0.2, ")
+    assert ": does not hold." in found.words
 
 
 @pytest.mark.parametrize(("lowest", "expected"), [(1.3, "depends"), (1.4, "holds")])
@@ -46,9 +55,14 @@ def test_all_experiments_are_all_cells_of_the_grid_too() -> None:
     # With beta = sqrt(M/K) the variants are twice as rough as their originals; with beta = 1 they do not count.
     smooth, level = (BY_NUMBER[number].finding(whole) for number in ("38", "38b"))
     assert smooth.label == "depends (24 of 60)"
-    assert smooth.brief.startswith("In round-robin 0 of 36, elsewhere 24 of 24; denied by fedavg 18, fedprox 18")
+    assert smooth.brief.startswith(
+        "In round-robin 0 of 36, on Synthetic(1,1) 12 of 12, elsewhere 12 of 12; denied by fedavg 18, fedprox 18"
+    )
     assert level.label == "depends (240 of 276)"
-    assert level.brief.startswith("In round-robin 72 of 108, elsewhere 168 of 168; denied by mifa 36")
+    assert level.brief.startswith(
+        "In round-robin 72 of 108, on Synthetic(1,1) 84 of 84, elsewhere 84 of 84; "
+        "against FedAvg, FedProx and MIFA alone 144 of 180; denied by mifa 36"
+    )
     without = BY_NUMBER["38"].finding(Evidence("written", runs))
     assert without.label == "not run"
     assert without.words.startswith("So far, without round-robin: holds.")

@@ -77,7 +77,7 @@ def test_the_page_beside_the_results_is_theirs(tmp_path: Path, monkeypatch: pyte
 
     def lines(file: Path) -> list[str]:
         # Without images and text, four claims and the counts say so.
-        about_data = re.compile(r"\| (7|7b|15b|48) \||- `(written|published)`, 60 claims")
+        about_data = re.compile(r"\| (7|7b|15b|48) \||- `(written|published)`, \d+ claims")
         return [line for line in file.read_text("utf-8").splitlines() if not about_data.match(line)]
 
     for page in ("README.md", "evidence.md"):
@@ -90,7 +90,7 @@ def test_what_is_too_long_for_a_row_is_told_beside_it() -> None:
     assert max(map(len, re.findall(r"\| (?:.(?!\| ))*", page.partition("## What stands out")[0]))) < 700
     asked = set(re.findall(r"\(evidence\.md#(claim-\w+)\)", page))
     assert asked == {f"claim-{number}" for number in re.findall(r"^## Claim (\w+)$", evidence, re.MULTILINE)}
-    for number, parts in (("8", 4 * 2), ("9", 0), ("40", 36 * 2), ("44", 18 * 2), ("27", 0)):
+    for number, parts in (("8", 4 * 2), ("9", 0), ("40", 36 * 2), ("44", 18 * 2), ("37", 0)):
         section = evidence.partition(f"## Claim {number}\n")[2].partition("\n## ")[0]
         assert len(re.findall(r"^- (?:holds|does not hold|depends|not decidable): ", section, re.MULTILINE)) == parts
 
@@ -142,6 +142,5 @@ def test_a_row_has_its_picture_its_count_or_the_row_that_it_repeats() -> None:
     assert rows["22"][0] == "Fig. 4; [ours](power-law.png)"
     assert "(shadow-copies/published/figure.png)" in rows["5"][0]
     assert re.fullmatch(r"\*\*depends \(\d+ of 36\)\*\*", rows["40"][1])
-    for number, other, words in (("27", "15", "As 15."), ("37", "26b", "As 26b.")):
-        assert (rows[number][1], rows[number][3]) == (rows[other][1], rows[other][3])
-        assert rows[number][2] == rows[number][4] == words
+    assert (rows["37"][1], rows["37"][3]) == (rows["26b"][1], rows["26b"][3])
+    assert rows["37"][2] == rows["37"][4] == "As 26b."

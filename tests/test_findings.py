@@ -51,3 +51,8 @@ def test_numbers_in_words() -> None:
     assert rough_in_words(np.array([0.25])) == "0.25"
     one = gained(np.array([0.3]), np.array([0.28]), "a over b", "test_accuracy")
     assert one == Finding("holds", "a over b, accuracy +0.020", pytest.approx(2.0))
+
+
+def test_what_one_seed_loses_by_diverging_has_a_margin_that_can_be_ranked() -> None:
+    found = gained(np.array([1.0, 1.1, 1.2]), np.array([1.1, np.nan, 1.3]), "a over b", "train_loss")
+    assert (found.verdict, found.margin) == ("holds", np.inf)

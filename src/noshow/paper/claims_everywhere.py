@@ -10,7 +10,7 @@ import numpy as np
 
 from noshow.paper import readings
 from noshow.paper.claims_cifar10 import TYPES
-from noshow.paper.figures import VARIANTS
+from noshow.paper.figures import BASELINES, ONE, ROOT, VARIANTS
 from noshow.paper.findings import (
     Evidence,
     Finding,
@@ -29,8 +29,8 @@ from noshow.paper.results import Curves
 EVERYWHERE = ("cifar10-0.8", "cifar10-0.2", "shakespeare-0.7", "synthetic-0.9", "synthetic-0.7", "synthetic-long")
 """The paper's experiments with curves of the variants, but for the round-robin grid."""
 GRID = "round-robin"
-ROOT, ONE = "-beta-root", "-beta-1"
-"""The grid has each variant twice: with beta = sqrt(M/K) and with beta = 1."""
+SYNTHETIC, REST = "synthetic", ("cifar10", "shakespeare")
+"""How the names of experiments begin."""
 CLASSES = {"shakespeare-0.7": 80}
 """What a model chooses from; elsewhere ten classes."""
 
@@ -45,7 +45,7 @@ def _learns(name: str, curves: Mapping[str, Curves]) -> list[Finding]:
 
 
 def _falls(name: str, curve: Curves) -> Finding:
-    first, last = curve.scores.train_loss[:, 0], readings.level(curve, LOSS)
+    first, last = curve.scores.train_loss[:, 0], np.nan_to_num(readings.level(curve, LOSS), nan=np.inf)
     bar = np.minimum(first, np.log(CLASSES.get(name, 10)))
     lowest, rises = readings.lowest_eighth(curve), readings.risen(curve)
     words = f"{name}, {curve.label}: loss from {first.mean():.3f} to {with_spread(last)}, lowest eighth {lowest:.3f}"
@@ -66,12 +66,16 @@ def nowhere_worse(evidence: Evidence) -> Finding:
 def _over_all(evidence: Evidence, compared: Callable[[Mapping[str, Curves]], list[Finding]]) -> Finding:
     whole, names = _with_cells(evidence)
     there = {name: compared(whole.curves(name)) for name in names if name in whole.runs}
-    grid, rest = (
-        [part for name, parts in there.items() if name.startswith(GRID) == inside for part in parts]
-        for inside in (True, False)
-    )
-    first = f"In round-robin {held_in(grid)}, elsewhere {held_in(rest)}{_denied([*grid, *rest])}"
-    return so_far(whole, names, lambda name, curves: [_counted(name, compared(curves))], first)
+    parts = [part for those in there.values() for part in those]
+
+    def within(*families: str) -> str:
+        return held_in([part for name in there if name.startswith(families) for part in there[name]])
+
+    plain = [part for part in parts if part.words in BASELINES]
+    first = f"In round-robin {within(GRID)}, on Synthetic(1,1) {within(SYNTHETIC)}, elsewhere {within(*REST)}"
+    if len(plain) < len(parts):
+        first += f"; against FedAvg, FedProx and MIFA alone {held_in(plain)}"
+    return so_far(whole, names, lambda name, curves: [_counted(name, compared(curves))], first + _denied(parts))
 
 
 def _with_cells(evidence: Evidence) -> tuple[Evidence, list[str]]:

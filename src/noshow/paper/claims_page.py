@@ -36,7 +36,7 @@ def pages(found: Found, copied: Mapping[str, Copies]) -> dict[str, str]:
     parts = [
         OPENING,
         "## In short\n",
-        *_counts(list(read.values())),
+        *_counts([read[claim.number] for claim in CLAIMS if not claim.repeats]),
         "\nWhat matters most; in brackets, how many comparisons hold in `written` and in `published`:\n",
         *in_short(read, evidence),
         f"\n{WORDS}",
@@ -156,7 +156,7 @@ def _counts(found: Sequence[Mapping[str, Finding]]) -> Iterator[str]:
     for setting in SETTINGS:
         verdicts = [findings[setting].verdict for findings in found]
         counts = ", ".join(f"{verdict} {verdicts.count(verdict)}" for verdict in VERDICTS if verdict in verdicts)
-        yield f"- `{setting}`, {len(verdicts)} claims: {counts}."
+        yield f"- `{setting}`, {len(verdicts)} claims, those told twice counted once: {counts}."
 
 
 VERDICTS: tuple[readings.Verdict, ...] = (

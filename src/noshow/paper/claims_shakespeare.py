@@ -100,14 +100,19 @@ def _part_of_gain(curve: Curves, part: float) -> np.ndarray:
 
 
 def _largest_replies(evidence: Evidence) -> Finding:
-    chosen, at_random = evidence.curves(SPEECH), evidence.curves(RANDOM)
-    curve = chosen["fedavg_variant"]
+    curve = evidence.curves(SPEECH)["fedavg_variant"]
     within = (curve.responders == 6).all() and curve.epsilon_t.max() <= EPSILON
     words = (
-        f"within the law: 6 of 20 answer in {(curve.responders == 6).mean():.1%} of rounds, epsilon_t from "
-        f"{curve.epsilon_t.min():.3f} to {curve.epsilon_t.max():.3f}"
+        f"6 of 20 answer in {(curve.responders == 6).mean():.1%} of rounds, epsilon_t from "
+        f"{curve.epsilon_t.min():.3f} to {curve.epsilon_t.max():.3f}. Who is silenced has the largest replies by the "
+        "adversary's definition."
     )
-    parts = [Finding(HOLDS if within else FAILS, words)]
+    return Finding(HOLDS if within else FAILS, words)
+
+
+def _more_than_by_chance(evidence: Evidence) -> Finding:
+    chosen, at_random = evidence.curves(SPEECH), evidence.curves(RANDOM)
+    parts = []
     for label, what in product(at_random, METRICS):
         mine, theirs = (readings.level(curves[label], what) for curves in (at_random, chosen))
         parts.append(gained(mine, theirs, f"{label} with 14 silent at random over the largest 14 silent", what))
@@ -117,8 +122,8 @@ def _largest_replies(evidence: Evidence) -> Finding:
 SHAKESPEARE = (
     Claim(
         "15b",
-        "The text gives 4,226,158 examples and 660 groups, of which the clients are around 18 % (read as: within one "
-        "percentage point).",
+        "The text gives 4,226,158 examples, which LEAF splits into 660 groups; the clients are around 18 % of these "
+        "(read as: within one percentage point).",
         "text",
         (),
         text_counted,
@@ -142,17 +147,25 @@ SHAKESPEARE = (
     ),
     Claim(
         "20",
-        "The reason: GM and bucketing GM converge very slowly (read as: slower than the two clipping rules).",
+        "The reason: GM and bucketing GM converge very slowly (read as: slower than the two clipping rules; against "
+        "FedAvg, its variant and MIFA, which may be meant, all four are slow: claim 19).",
         "Fig. 3b",
         (SPEECH,),
         _slow_medians,
     ),
     Claim(
         "21",
-        "The adversary removes the most important replies, within the law (read as: removing as many at random harms "
-        "less).",
+        "The adversary removes the largest replies, within the law (read as: 14 of 20 in every round).",
         "Fig. 3",
-        (SPEECH, RANDOM),
+        (SPEECH,),
         _largest_replies,
+    ),
+    Claim(
+        "21b",
+        "These are the most important ones (by their norms, the paper says; read as: removing as many at random harms "
+        "less).",
+        "text on Fig. 3",
+        (SPEECH, RANDOM),
+        _more_than_by_chance,
     ),
 )

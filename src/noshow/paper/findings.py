@@ -245,7 +245,7 @@ def gained(mine: np.ndarray, theirs: np.ndarray, who: str, what: str) -> Finding
     gains, close = readings.gain(mine, theirs, what), readings.near(mine, theirs, what)
     wide = readings.yardstick(gains, close)
     mean = float(gains.mean())
-    margin = mean / wide if wide > 0 else float(np.copysign(np.inf, mean))
+    margin = mean / wide if 0 < wide < np.inf else float(np.copysign(np.inf, mean))
     return Finding(readings.beats(gains, close), f"{who}, {CALLED[what]} {with_spread(gains, '+')}", margin)
 
 

@@ -62,10 +62,10 @@ LINES = (
     Line("The paper's variants mostly run smoother than plain FedAvg and FedProx, as it says", "38", mostly),
     Line("They are not as good as every baseline or better in all experiments", "38b", not_always),
     Line("The Byzantine-resilient rules are far behind them on CIFAR-10 with epsilon = 0.8, as it says", "13", mostly),
-    Line("On Shakespeare the FedAvg variant is not best beside these rules", "18", seldom),
-    Line("After 4000 rounds on Synthetic(1,1) the algorithms do not have one accuracy: few pairs do", "40", seldom),
+    Line("On Shakespeare, with one seed, the FedAvg variant is not best beside these rules", "18", seldom),
+    Line("After 4000 rounds on Synthetic(1,1) few pairs of algorithms have comparable accuracies", "40", seldom),
     Line("With round-robin the FedAvg variant with beta = sqrt(M/K) does not beat all others", "44", seldom),
-    Line("But it trains faster than with beta = 1, as the paper says", "46", mostly),
+    Line("But it mostly comes sooner than beta = 1 to where that ends, as the paper says", "46", mostly),
 )
 
 
