@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA
 from typer.testing import CliRunner
 
 import noshow as ns
 from noshow import cli
 from noshow.adversaries.shadow import Changes
 from noshow.evaluate import Metrics
-from noshow.paper import claims_data, claims_synthetic, copies
+from noshow.paper import claims_synthetic, copies
 from noshow.paper.claims import CLAIMS, SECTIONS, SETTLED_LATE
 from noshow.paper.claims_general import SHADOW
 from noshow.paper.claims_page import VERDICTS
@@ -364,33 +363,6 @@ def test_what_is_heard_is_what_the_roll_call_says() -> None:
     expected = (federation.weights[call.sampled] * call.answered).sum(-1) * 20 / 5
     heard = claims_synthetic.heard(history.seeds, call.epsilon_t, federation.held, sampled=5)
     np.testing.assert_allclose(heard, expected, atol=1e-6)
-
-
-def test_memory_is_counted() -> None:
-    # LeNet-5: 456 + 2416 + 48120 + 10164 + 850 parameters, four bytes each, for 100 clients.
-    found = claims_data.memory(Evidence("written", {}))
-    assert found.verdict == "holds"
-    assert "d = 62,006" in found.words
-    assert "24.8 MB" in found.words
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="the images of CIFAR-10 are not here")
-def test_the_pictures_of_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NOSHOW_DATA", str(DATA))
-    evidence, rng = Evidence("written", {}), np.random.default_rng(0)
-    two = claims_data.two_classes(evidence)
-    assert two.label == "holds (2 of 2)"
-    # Two labels of a half each, of which all have a tenth each: 8 tenths are not in common.
-    assert two.words.endswith(
-        "yardstick 0.5: 0.800 on average, from 0.800 to 0.800; 100 of 100 clients hold exactly 2 of the 10 classes."
-    )
-    assert claims_data.label_skew(evidence).verdict == "holds"
-    falls = claims_data.skew_by_alpha(evidence)
-    assert falls.verdict == "holds"
-    seen = [float(mean) for mean in re.findall(r"(\S+) at", falls.words)]
-    # Independent draws of Dirichlet(alpha), without the fit to equal sizes, differ from 1/10 by about as much.
-    drawn = [np.abs(rng.dirichlet([alpha] * 10, 4000) - 0.1).sum(1).mean() / 2 for alpha in (0.1, 0.3, 0.5, 1, 2)]
-    np.testing.assert_allclose(seen, drawn, atol=0.05)
 
 
 def rows_of_claims(page: str) -> list[str]:

@@ -30,11 +30,10 @@ from noshow.flower.layout import Layout, UnreadableError, decoded
 from noshow.flower.post import records
 from noshow.flower.roster import Member, Roster
 from noshow.flower.silence import Sends
+from noshow.flower.strategy import ROUND
 from noshow.flower.strategy import Strategy as OwnStrategy
 from noshow.randomness import Purpose, round_key, run_key
 
-ROUND = "server-round"
-"""Where Flower's strategies, and noshow's, tell clients the round."""
 PARTITION = "partition-id"
 """Where a node's configuration has the client's number."""
 RAISED = 2

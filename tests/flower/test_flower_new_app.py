@@ -22,7 +22,7 @@ import pytest
 from click.testing import Result
 from flwr.app import Context, Message, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
-from test_flower_faults import Nodes
+from moving_nodes import Nodes
 from typer.testing import CliRunner
 
 import noshow as ns

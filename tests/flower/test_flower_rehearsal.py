@@ -1,92 +1,21 @@
-"""Faults on purpose: who is silenced in a live federation, against the simulator and against plain NumPy."""
+"""An adversary between a strategy and its replies: whom it silences, against the simulator and plain NumPy."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.common.constant import SUPERLINK_NODE_ID
-from flwr.serverapp import Grid
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message
 from flwr.serverapp.strategy import FedAvg
-from flwr.supercore.task_identity import TaskIdentity
+from moving_nodes import FIRST_NODE, Nodes, model
 
 import noshow as ns
 from noshow import trace
 from noshow.flower import Roster, Strategy
-from noshow.flower.faults import absent, rehearse, unreliable
-from noshow.flower.layout import decoded
-from noshow.trace import Entry, Trace
-
-TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, SUPERLINK_NODE_ID, 1
-
-FIRST_NODE = 2**63 + 100
-Displacement = Callable[[int, int], np.ndarray]
-"""A client's number and the round -> how far it moves the model."""
-
-
-class Nodes(Grid):
-    """Clients at nodes of their own, in this process: each moves the model by its own displacement."""
-
-    def __init__(self, clients: int, moves: Displacement, sizes: Iterable[int] | None = None) -> None:
-        self.moves, self.sizes = moves, list(sizes or [1] * clients)
-        self.dead: set[int] = set()
-        self._mail: dict[str, Message] = {}
-        self._sent = 0
-
-    def get_node_ids(self) -> list[int]:
-        return [FIRST_NODE + client for client in range(len(self.sizes))]
-
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        taken = []
-        for message in messages:
-            self._sent += 1
-            taken.append(f"message-{self._sent}")
-            message.metadata.__dict__["_message_id"] = taken[-1]
-            client = message.metadata.dst_node_id - FIRST_NODE
-            if client not in self.dead:
-                self._mail[taken[-1]] = self.reply(client, message)
-        return taken
-
-    def reply(self, client: int, message: Message) -> Message:
-        return Message(self._answer(client, message), reply_to=message)
-
-    def _answer(self, client: int, message: Message) -> RecordDict:
-        if message.metadata.message_type == "query.roster":
-            return RecordDict({"r": ConfigRecord({"client": f"site-{client}", "num-examples": self.sizes[client]})})
-        metrics = MetricRecord({"num-examples": self.sizes[client], "client": client})
-        if message.metadata.message_type != "train":
-            return RecordDict({"metrics": metrics})
-        model = message.content["arrays"]
-        moved = model["w"].numpy() + self.moves(client, int(message.content["config"]["server-round"]))
-        return RecordDict({"arrays": ArrayRecord({"w": Array(moved.astype(np.float32))}), "metrics": metrics})
-
-    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        return [self._mail.pop(one) for one in list(message_ids) if one in self._mail]
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
-        return self.pull_messages(self.push_messages(messages))
-
-    def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        raise NotImplementedError
-
-    def set_run(self, run: Any) -> None:
-        raise NotImplementedError
-
-    @property
-    def run(self) -> Any:
-        raise NotImplementedError
-
-
-def model(*values: float) -> ArrayRecord:
-    return ArrayRecord({"w": Array(np.array(values, np.float32))})
+from noshow.flower.faults import rehearse
+from noshow.trace import Trace
 
 
 def one_hot(client: int, t: int) -> np.ndarray:
@@ -272,146 +201,11 @@ def test_what_cannot_be_rehearsed_is_refused() -> None:
         rehearse(FedAvg(), ns.adversaries.random_response(0.5), epsilon=0.5)
     with pytest.raises(ns.NoshowError, match="'least_progress' needs the gradient over everybody's data"):
         rehearse(FedAvg(), ns.adversaries.least_progress(), epsilon=0.5)
+    with pytest.raises(ns.NoshowError, match="sends is 'grad': give 'model' or 'gradient'"):
+        rehearse(FedAvg(), ns.adversaries.random_response(0.5), sends="grad")  # type: ignore[arg-type]
     shadow = ns.adversaries.shadow(ns.algorithms.fedavg(0.1), ns.algorithms.cclip(0.1), candidates=(1, 1))
     with pytest.raises(ns.NoshowError, match="'live federation' cannot draw"):
         rehearse(FedAvg(), shadow, epsilon=0.5).start(Nodes(6, one_hot), model(*[0.0] * 6), num_rounds=1)
-
-
-def call(
-    app: ClientApp, client: int, t: int | None, kind: str = "train", node_config: dict[str, Any] | None = None
-) -> Message:
-    config = ConfigRecord({} if t is None else {"server-round": t})
-    message = Message(RecordDict({"arrays": model(1.0, 2.0), "config": config}), client, kind)
-    message.metadata.__dict__["_message_id"] = "message-1"
-    node = {"partition-id": client, "num-partitions": 10} if node_config is None else node_config
-    return app(message, Context(1, client, node, RecordDict(), {}))
-
-
-def echo(mod: Any) -> ClientApp:
-    """An app that sends the model back as it came, with a counter beside it."""
-    app = ClientApp(mods=[mod])
-
-    def reply(message: Message, context: Context) -> Message:
-        arrays = ArrayRecord({**message.content["arrays"], "steps": Array(np.array([3]))})
-        return Message(RecordDict({"arrays": arrays}), reply_to=message)
-
-    app.train()(reply)
-    app.evaluate()(reply)
-    return app
-
-
-def fault_of(app: ClientApp, client: int, t: int, slept: list[float]) -> str:
-    before = len(slept)
-    try:
-        reply = call(app, client, t)
-    except RuntimeError as error:
-        return str(error)
-    arrays = reply.content["arrays"]
-    assert arrays["steps"].numpy().tolist() == [3]
-    if np.isnan(arrays["w"].numpy()).all():
-        return "corrupt"
-    assert arrays["w"].numpy().tolist() == [1.0, 2.0]
-    return "delay" if slept[before:] == [45.0] else "none"
-
-
-def test_unreliable_clients_fail_as_often_as_asked_and_in_the_same_calls_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
-
-    def calls(seed: int) -> list[str]:
-        app = echo(unreliable(crash=0.2, delay=0.1, corrupt=0.3, seconds=45.0, seed=seed))
-        return [fault_of(app, client, t, slept) for client in range(20) for t in range(1, 21)]
-
-    first = calls(seed=1)
-    counts = {name: first.count(name) / 400 for name in set(first)}
-    expected = {"this crash was rehearsed": 0.2, "delay": 0.1, "corrupt": 0.3, "none": 0.4}
-    assert counts.keys() == expected.keys()
-    for name, share in expected.items():  # four standard deviations
-        assert abs(counts[name] - share) < 4 * np.sqrt(share * (1 - share) / 400), name
-    assert calls(seed=1) == first
-    assert calls(seed=2) != first
-    assert first[:20] != first[20:40]
-
-
-def test_arrays_of_bfloat16_are_corrupted_too() -> None:
-    small = Array(np.asarray(jnp.ones(3, jnp.bfloat16)))
-
-    def replies(message: Message, context: Context) -> Message:
-        return Message(RecordDict({"arrays": ArrayRecord({"w": small})}), reply_to=message)
-
-    message = Message(RecordDict({"config": ConfigRecord({"server-round": 1})}), 5, "train")
-    context = Context(1, 1, {"partition-id": 0}, RecordDict({}), {})
-    spoilt = unreliable(corrupt=1.0)(message, context, replies).content["arrays"]["w"]
-    assert spoilt.dtype == "bfloat16"
-    assert np.isnan(decoded(spoilt).astype(np.float32)).all()
-
-
-def test_only_training_is_disturbed() -> None:
-    reply = call(echo(unreliable(crash=1.0)), 3, 1, kind="evaluate")
-    assert reply.content["arrays"]["w"].numpy().tolist() == [1.0, 2.0]
-    silent = ns.adversaries.random_response(0.0)
-    assert call(echo(absent(silent, clients=10)), 3, None, kind="evaluate").has_content()
-
-
-def test_absent_clients_are_those_of_the_simulators_groups() -> None:
-    """Round robin: whoever the simulator silences in a round of full participation is silent in the app, too."""
-    adversary = ns.adversaries.round_robin(groups=3, period=2)
-    federation = ns.datasets.synthetic(clients=10, sizes=10)
-    history = ns.simulate(
-        federation,
-        ns.models.logistic(),
-        ns.algorithms.fedavg(0.1, steps=1),
-        adversary,
-        sampled=10,
-        rounds=6,
-        seeds=(4,),
-    )
-    app = echo(absent(adversary, clients=10, seed=4))
-    for t in range(6):
-        silent = [client for client in range(10) if call(app, client, t + 1).has_error()]
-        assert silent == sorted(history.roll_call.silenced(0, t).tolist())
-    reply = next(reply for reply in (call(app, client, 1) for client in range(10)) if reply.has_error())
-    assert (reply.error.code, reply.error.reason) == (2, "kept silent by round_robin")
-
-
-def test_absent_clients_by_a_trace_and_by_chance() -> None:
-    now = datetime(2030, 1, 1, tzinfo=UTC)
-    night = Trace.of([Entry(5, str(k), *(("silent", "off") if k % 2 else ("answered", "")), 1, now) for k in range(4)])
-    app = echo(absent(ns.adversaries.replay(night), clients=4))
-    assert [call(app, client, 1).has_error() for client in range(4)] == [False, True, False, True]
-    app = echo(absent(ns.adversaries.random_response([0.3] * 5 + [0.8] * 5), clients=10))
-    answers = np.array([[call(app, client, t).has_content() for t in range(1, 41)] for client in range(10)])
-    assert abs(answers[:5].mean() - 0.3) < 4 * np.sqrt(0.21 / 200)
-    assert abs(answers[5:].mean() - 0.8) < 4 * np.sqrt(0.16 / 200)
-    assert len({row.tobytes() for row in answers}) == 10
-
-
-def test_mods_say_what_they_miss() -> None:
-    with pytest.raises(ns.NoshowError, match="'largest_reply' must see a whole round to choose: give it to `rehearse`"):
-        absent(ns.adversaries.largest_reply(), clients=4)
-    with pytest.raises(ns.NoshowError, match=r"clients is 2\.5: give a whole number"):
-        absent(ns.adversaries.random_response(0.5), clients=2.5)  # type: ignore[arg-type]
-    with pytest.raises(ns.NoshowError, match=r"seed is -1: give a whole number from 0"):
-        unreliable(seed=-1)
-    with pytest.raises(ns.NoshowError, match="sends is 'grad': give 'model' or 'gradient'"):
-        rehearse(FedAvg(), ns.adversaries.random_response(0.5), sends="grad")  # type: ignore[arg-type]
-    with pytest.raises(ns.NoshowError, match="clients is 0"):
-        absent(ns.adversaries.random_response(0.5), clients=0)
-    with pytest.raises(ns.NoshowError, match="partition-id is 7, and clients is 4: give the number of all clients"):
-        call(echo(absent(ns.adversaries.random_response(0.5), clients=4)), 7, 1)
-    app = echo(unreliable(crash=0.1))
-    with pytest.raises(ns.NoshowError, match="does not say which round it is: send 'server-round' in its config"):
-        call(app, 1, None)
-    with pytest.raises(ns.NoshowError, match="partition-id is None: give each its number, as in --node-config"):
-        call(app, 1, 1, node_config={})
-    with pytest.raises(ns.NoshowError, match=r"delay is -0\.1: give a probability"):
-        unreliable(delay=-0.1)
-    with pytest.raises(ns.NoshowError, match=r"add up to 1\.5: a call has one fault at most"):
-        unreliable(crash=0.9, corrupt=0.6)
-    with pytest.raises(ns.NoshowError, match="seconds is nan: give 0 or more"):
-        unreliable(seconds=float("nan"))
 
 
 @pytest.mark.parametrize(("size", "expected"), [(100, 0.5), (2_000_000_000, 0.5)])
