@@ -204,6 +204,13 @@ class TestShadow:
         found = shadow_module.changes(federation, straying, self.fedavg, None, pairs, seed)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
+    def test_a_rehearsal_that_overflows_is_not_played_to_its_end(self) -> None:
+        wild = ns.algorithms.fedavg(1e30, steps=1)
+        norms = shadow_module._reply_norms
+        seen = rehearse(self.federation(), ns.models.logistic(), wild, rounds=900, seed=0, probe=norms)
+        assert len(seen) < 300
+        assert not np.isfinite(seen).all()
+
     def test_a_rehearsal_that_always_overflows_is_told(self) -> None:
         lost = ns.models.logistic()._replace(
             init=lambda key: {"bias": jnp.full(10, jnp.inf), "weights": jnp.zeros((10, 60))}

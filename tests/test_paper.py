@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from math import sqrt
@@ -19,6 +20,7 @@ from noshow import cli
 from noshow.clock import Clock
 from noshow.display import PlainLines
 from noshow.engine import Simulation
+from noshow.lock import alone_in
 from noshow.paper import copies, costs, experiments
 from noshow.paper.driver import run_missing
 from noshow.paper.experiments import EXPERIMENTS, Experiment, find
@@ -27,6 +29,7 @@ from noshow.spec import Spec, realise, validate
 from noshow.spec_file import load
 from noshow.workbench import Bench
 
+shadow = importlib.import_module("noshow.adversaries.shadow")  # the name `shadow` there is the function
 TWO = SMALL + '\n[[algorithms]]\nname = "gm"\nrate = 0.1\nrounds = 7\nevaluate_every = 2\n'
 
 
@@ -125,7 +128,7 @@ def test_a_driver_that_is_stopped_often_ends_where_an_undisturbed_one_does(spec:
     assert run_missing({"": whole}, Bench(), silent(), Clock(None))
     calls = 0
     stopped = Results(tmp_path / "stopped", spec)
-    while not run_missing({"": stopped}, Bench(), silent(), Countdown(3)):
+    while not run_missing({"": stopped}, Bench(), silent(), Countdown(5)):
         calls += 1
         assert calls < 30
         stopped = Results(tmp_path / "stopped", spec)
@@ -160,7 +163,7 @@ def test_an_accelerator_plays_cells_side_by_side(spec: Spec, tmp_path: Path, mon
     monkeypatch.setattr(
         Simulation, "side_by_side", lambda *parts, **rest: groups.append(len(parts[2])) or together(*parts, **rest)
     )
-    beside = run("beside", lambda: Countdown(4))
+    beside = run("beside", lambda: Countdown(8))
     assert set(groups) == {4}
     assert len(groups) > 1
     for cell, results in beside.items():
@@ -201,6 +204,53 @@ def test_results_of_another_spec_are_told(spec: Spec, tmp_path: Path) -> None:
         Results(tmp_path / "results", spec.model_copy(update={"rounds": 13}))
 
 
+def test_what_is_put_aside_is_no_other_specs(spec: Spec, tmp_path: Path) -> None:
+    while not run_missing({"": (results := Results(tmp_path / "results", spec))}, Bench(), silent(), Countdown(5)):
+        if results.checkpoints("fedavg").newest().snapshot is not None:
+            break
+    assert not results.finished
+    with pytest.raises(ns.NoshowError, match=r"holds another run \(seeds differ\)"):
+        Results(tmp_path / "results", spec.model_copy(update={"seeds": [1, 4]}))
+
+
+def test_what_the_adversary_rehearses_is_kept_seed_by_seed(
+    spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is up after each seed's rehearsal, and after the first rounds: nothing is rehearsed twice."""
+    played: list[int] = []
+    rehearse = shadow.rehearse
+    monkeypatch.setattr(
+        shadow, "rehearse", lambda *all_, **rest: played.append(rest["seed"]) or rehearse(*all_, **rest)
+    )
+    tables = [{"name": "fedavg", "rate": 0.05, "steps": 2}, {"name": "cclip", "rate": 0.05}]
+    adversary = {"name": "shadow", "pairs": [[1, 3]], "candidates": [2, 1]}
+    shadowed = validate(spec.model_dump(exclude_none=True) | {"algorithms": tables, "adversary": adversary})
+
+    def call(looks: int) -> bool:
+        return run_missing({"": Results(tmp_path / "results", shadowed)}, Bench(), silent(), Countdown(looks))
+
+    for looks, rehearsed in ((2, 2), (3, 4), (5, 4), (5, 4)):  # of each seed FedAvg and cclip
+        assert not call(looks)
+        assert len(played) == rehearsed
+    assert call(1000)
+    assert len(played) == len(set(played)) * 2 == 4
+    assert not (tmp_path / "results" / "unfinished").exists()
+
+
+def test_one_process_at_a_time_and_nothing_is_run_before_damage_is_told(spec: Spec, tmp_path: Path) -> None:
+    results = Results(tmp_path / "results", spec)
+    with alone_in(results.path), pytest.raises(ns.NoshowError, match=r"is in use by process \d+"):
+        run_missing({"": results}, Bench(), silent(), Clock())
+    run_missing({"": results}, Bench(), silent(), Clock())
+    (results.path / "metrics.parquet").write_bytes(b"PAR1")
+    about = json.loads((results.path / "about.json").read_text("utf-8"))
+    del about["gm"]
+    (results.path / "about.json").write_text(json.dumps(about), "utf-8")
+    with pytest.raises(ns.NoshowError, match=r"are damaged .*: remove it and run again"):
+        run_missing({"": results}, Bench(), silent(), Clock())
+    assert results.missing == ["gm"]
+
+
 def test_the_bench_builds_equal_parts_once(spec: Spec) -> None:
     bench = Bench()
     one, other = bench.realise(spec), bench.realise(spec.model_copy(update={"epsilon": 0.2}))
@@ -214,6 +264,16 @@ def test_costs_follow_rounds_steps_and_seeds(spec: Spec, monkeypatch: pytest.Mon
     monkeypatch.setattr(costs, "_measured", lambda spec: (0.5, 2.0))
     # fedavg: 12 rounds of 2 steps, 12/5 + 1 evaluations; gm: 7 rounds of 1 step, 7/2 + 1; two seeds.
     assert costs.Costs().seconds(spec) == pytest.approx(2 * (12 * 2 * 0.5 + 3.4 * 2 + 7 * 0.5 + 4.5 * 2))
+
+
+def test_costs_have_the_adversarys_rehearsal_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """151 rounds of all 100 clients, 10 at a time: 25 steps of FedAvg and one of cclip, for three seeds."""
+    monkeypatch.setattr(costs, "_measured", lambda spec: (0.5, 0.0))
+    written, published = (
+        sum(map(costs.Costs().seconds, EXPERIMENTS["cifar10-long"].specs(setting, "paper").values()))
+        for setting in ("written", "published")
+    )
+    assert written - published == pytest.approx(3 * 151 * 10 * 26 * 0.5)
 
 
 def test_costs_are_measured_once(spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,6 +312,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "figure.png" in command("synthetic-long", "--seeds", "0,1")
     assert (out / "synthetic-long" / "published" / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert "2 of 2" in command("--list", "--seeds", "0,1")
+    others = command("--list", "--seeds", "3")
+    assert "another's" in others
+    assert "holds another run (seeds differ): choose another --out" in others
     assert "power-law.png" in command("power-law")
     with pytest.raises(ns.NoshowError, match="setting is 'other'"):
         command("synthetic-long", "--setting", "other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -229,16 +230,31 @@ def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, se
     from noshow.paper.results import Results
 
     costs = Costs()
+    others: list[str] = []
+
+    def there(look: Callable[[], str]) -> str:
+        try:
+            return look()
+        except NoshowError as error:
+            others.append(str(error))
+            return "another's"
 
     def of_runs(experiment: Experiment, setting: str) -> str:
         specs = experiment.specs(setting, scale, seeds)
-        there = [Results(folder_of(out, experiment.name, setting, scale, cell), spec) for cell, spec in specs.items()]
-        runs = sum(len(spec.labels) for spec in specs.values())
-        return f"{sum(len(results.finished) for results in there)} of {runs}\n{costs.of(list(specs.values()))}"
+
+        def look() -> str:
+            places = {cell: folder_of(out, experiment.name, setting, scale, cell) for cell in specs}
+            finished = sum(len(Results(places[cell], spec).finished) for cell, spec in specs.items())
+            return f"{finished} of {sum(len(spec.labels) for spec in specs.values())}"
+
+        return f"{there(look)}\n{costs.of(list(specs.values()))}"
 
     def of_copies(setting: str) -> str:
-        kept = _copies_in(out, setting, scale, seeds)
-        return f"{len(kept.rehearsed)} of {kept.asked}\n{costs.of(kept.as_runs())}"
+        def look() -> str:
+            kept = _copies_in(out, setting, scale, seeds)
+            return f"{len(kept.rehearsed)} of {kept.asked}\n{costs.of(kept.as_runs())}"
+
+        return there(look)
 
     table = Table(Column("experiment", overflow="fold"), "what it shows", *settings, box=None)
     with console.status("measuring what a round costs here; the next time it is known"):
@@ -249,3 +265,5 @@ def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, se
         table.add_row(name, shows, f"{'there' if (out / f'{name}.png').exists() else 'not there'}\nseconds")
     console.print("Under each setting: how many runs are there, and how long all of them take on this machine.")
     console.print(table)
+    for sentence in others:
+        console.print(sentence, soft_wrap=True, highlight=False, markup=False)

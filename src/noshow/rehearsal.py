@@ -30,14 +30,19 @@ def prepare(
 def rehearse(
     federation: Federation, model: Model, algorithm: Algorithm, *, rounds: int, seed: int, probe: Probe
 ) -> np.ndarray:
-    """Play with full participation, nobody silenced; what `probe` sees of the work, [rounds, M, ...] by client id."""
+    """Play with full participation, nobody silenced; what `probe` sees of the work, [rounds, M, ...] by client id.
+
+    A run that overflows never comes back: of one in which the probe sees no number, later rounds are not played.
+    """
     from noshow.adversaries import nobody
 
     setting = setting_for(federation, model, algorithm, nobody(), federation.clients, 0.0, 1)._replace(probe=probe)
     program = Program(setting, federation, None, [seed], curve(algorithm.rate, rounds), min(rounds, LONGEST_CHUNK))
-    records = []
-    while program.t < rounds:
-        records.append(program.play(rounds - program.t))
-    ids = np.concatenate([record.ids for record in records])[:, 0]
-    seen = np.concatenate([record.probed for record in records])[:, 0]
+    called: list[np.ndarray] = []
+    probed: list[np.ndarray] = []
+    while program.t < rounds and (not probed or np.isfinite(probed[-1]).all()):
+        record = program.play(rounds - program.t)
+        called.append(np.asarray(record.ids))
+        probed.append(np.asarray(record.probed))
+    ids, seen = np.concatenate(called)[:, 0], np.concatenate(probed)[:, 0]
     return np.take_along_axis(seen, np.argsort(ids, axis=1), axis=1)

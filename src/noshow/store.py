@@ -39,15 +39,15 @@ import pyarrow.parquet as pq
 from noshow.arrays import load_arrays, save_arrays
 from noshow.checkpoint import Checkpoints
 from noshow.commit import commit
-from noshow.contracts import Adversary, Key, Memory, Model, Params
+from noshow.contracts import Adversary, Params
 from noshow.diagnostics import Diagnosis, Diagnostics
 from noshow.errors import NoshowError, require
 from noshow.evaluate import Metrics
-from noshow.federation import Federation
 from noshow.files import mend_folder, write_whole, write_whole_folder
 from noshow.history import History, RollCall
 from noshow.lock import LOCK
 from noshow.parameters import named_leaves
+from noshow.prepared import keeping
 from noshow.progress import PROGRESS
 from noshow.spec import FILES_OF_A_RUN, START_FROM, Spec, validate
 from noshow.version import __version__
@@ -167,20 +167,8 @@ class RunFolder:
             ) from None
 
     def keeping(self, adversary: Adversary) -> Adversary:
-        """The same adversary, with what it prepares (one array a seed) kept in this folder and never prepared twice."""
-        file = self.path / "adversary.npz"
-
-        def init(key: Key, federation: Federation, model: Model) -> Memory:
-            name = "key-" + "-".join(str(word) for word in np.asarray(jax.random.key_data(key)).ravel())
-            kept = load_arrays(file) if file.is_file() else {}
-            if name in kept:
-                return kept[name]
-            state = adversary.init(key, federation, model)
-            if isinstance(state, jax.Array):
-                write_whole(file, lambda part: save_arrays(part, kept | {name: np.asarray(state)}))
-            return state
-
-        return adversary._replace(init=init)
+        """The same adversary, with what it prepares kept in this folder and never prepared twice."""
+        return keeping(adversary, self.path / "adversary.npz")
 
 
 def _fill(part: Path, history: History) -> None:

@@ -155,8 +155,8 @@ def _changes(
     rounds = 1 + max(max(pair) for pair in pairs)
     for own in _seeds(seed):
         seen = rehearse(federation, model, algorithm, rounds=rounds, seed=own, probe=norms)
-        change = np.sum([np.abs(seen[second] - seen[first]) for first, second in pairs], axis=0)
-        if np.isfinite(change).all():
+        if np.isfinite(seen).all():
+            change: np.ndarray = np.sum([np.abs(seen[second] - seen[first]) for first, second in pairs], axis=0)
             return change
     raise NoshowError(
         f"the auxiliary run of {algorithm.name} by which shadow chooses its candidates overflows from each of "

@@ -16,7 +16,7 @@ from noshow.devices import on_cpu
 from noshow.engine import Simulation
 from noshow.errors import NoshowError
 from noshow.files import write_whole
-from noshow.spec import Experiment, Spec, realise
+from noshow.spec import REHEARSED, Experiment, Spec, realise, with_rehearsals
 from noshow.version import __version__
 
 ROUNDS, SECONDS = 1000, 1.0
@@ -41,7 +41,7 @@ class Costs:
     def seconds(self, spec: Spec) -> float:
         """An upper estimate: every sampled client trains, for each seed after the other."""
         step, evaluation = self._kind(spec)
-        total = 0.0
+        total = _rehearsed_steps(spec) * step
         for label, table in zip(spec.labels, spec.algorithms, strict=True):
             rounds, every = spec.length(label)
             total += rounds * table.get("steps", 1) * step + (rounds / every + 1) * evaluation
@@ -52,6 +52,16 @@ class Costs:
         if name not in self._kinds:
             self._kinds[name] = _measured(spec)
         return self._kinds[name]
+
+
+def _rehearsed_steps(spec: Spec) -> float:
+    """Steps of as many clients as are sampled, before round 0: shadow plays FedAvg and cclip with everybody."""
+    adversary = with_rehearsals(spec.adversary, spec.algorithms)
+    if adversary["name"] != "shadow" or adversary["candidates"] == "all":
+        return 0.0
+    rounds = 1 + max(second for _, second in adversary["pairs"])
+    steps = sum(adversary[rehearsed].get("steps", 1) for rehearsed in REHEARSED)
+    return rounds * steps * spec.data["clients"] / spec.sampled
 
 
 def in_words(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,7 +13,9 @@ from noshow.contracts import Algorithm
 from noshow.devices import on_cpu
 from noshow.engine import Entry, Simulation
 from noshow.groups import side_by_side
+from noshow.lock import alone_in
 from noshow.paper.results import Results
+from noshow.rehearsal import prepare
 from noshow.run import Display, go_on, taken_up, tell
 from noshow.spec import Experiment
 from noshow.workbench import Bench
@@ -42,20 +45,39 @@ def run_missing(cells: Mapping[str, Results], bench: Bench, display: Display, cl
     """Run the algorithms whose results are missing, cell by cell; whether all are there now.
 
     An accelerator plays those side by side whose clients compute alike. When time is up, the chunk in progress is
-    finished, what runs is put aside, and nothing new begun.
+    finished, or what the adversary prepares for a seed; what runs is put aside, and nothing new begun.
     """
-    return all(not clock.up and _run(group, display, clock) for group in _groups(_missing(cells, bench)))
+    with ExitStack() as alone:
+        for results in cells.values():
+            if results.missing:
+                alone.enter_context(alone_in(results.path))
+        groups = _groups(_missing(cells, bench)) if not clock.up else []
+        return all(_prepared(group, display, clock) and _run(group, display, clock) for group in groups) and not any(
+            results.missing for results in cells.values()
+        )
 
 
 def _missing(cells: Mapping[str, Results], bench: Bench) -> list[Job]:
     jobs = []
     for cell, results in cells.items():
-        missing = [label for label in results.spec.labels if label not in results.finished]
-        experiment = bench.realise(results.spec) if missing else None
-        for label in missing:
-            assert experiment is not None
-            jobs.append(Job(cell, label, results, experiment, results.checkpoints(label).newest()))
+        if results.missing:
+            experiment = bench.realise(results.spec)
+            own = experiment._replace(adversary=results.keeping(experiment.adversary))
+            jobs += [Job(cell, label, results, own, results.checkpoints(label).newest()) for label in results.missing]
     return jobs
+
+
+def _prepared(group: Sequence[Job], display: Display, clock: Clock) -> bool:
+    """Let the adversaries prepare, which is kept seed by seed; whether there is time left after it."""
+    for job in {job.cell: job for job in group}.values():
+        spec, (federation, model, adversary, _) = job.results.spec, job.experiment
+        job.results.begin()
+        with display.preparing(adversary.name):
+            for seed in spec.seeds:
+                if clock.up:
+                    return False
+                prepare(adversary, federation, model, [seed], spec.precision)
+    return not clock.up
 
 
 def _groups(jobs: Sequence[Job]) -> list[list[Job]]:

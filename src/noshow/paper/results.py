@@ -4,7 +4,8 @@
     RESULTS/rounds.parquet    one row an algorithm, seed and round: epsilon_t, how many answered
     RESULTS/spec.toml         the resolved spec
     RESULTS/about.json        for each algorithm: when, at which commit, on what machine, how long
-    RESULTS/unfinished/       runs put aside when time was up
+    RESULTS/unfinished/       what adversaries prepared, and runs put aside when time was up
+    RESULTS/lock              held by the process at work
 
 Models and full roll calls are what `noshow run` keeps; here only what figures and tables need.
 """
@@ -22,10 +23,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noshow.checkpoint import Checkpoints
+from noshow.contracts import Adversary
 from noshow.errors import NoshowError, require
 from noshow.evaluate import Metrics
 from noshow.files import write_whole
 from noshow.history import History
+from noshow.prepared import keeping
 from noshow.spec import Spec, validate
 from noshow.store import about
 
@@ -58,12 +61,29 @@ class Results:
         done = notes(self.path)
         return [label for label in self.spec.labels if label in done]
 
+    @property
+    def missing(self) -> list[str]:
+        """The algorithms whose results are not."""
+        done = self.finished
+        return [label for label in self.spec.labels if label not in done]
+
+    def begin(self) -> None:
+        """Write down which spec the folder is of, before anything of it is put aside there; raises where what is there
+        is damaged."""
+        self.curves()
+        keep_spec(self.path / "spec.toml", self.spec)
+
+    def keeping(self, adversary: Adversary) -> Adversary:
+        """The same adversary, with what it prepares kept until all algorithms are finished."""
+        return keeping(adversary, self._prepared)
+
     def add(self, history: History) -> None:
         """Keep an algorithm's curves, and forget what was put aside of it."""
-        keep_spec(self.path / "spec.toml", self.spec)
         _append(self.path / EVALUATIONS, history.algorithm, history.metrics)
         _append(self.path / ROUNDS, history.algorithm, _rounds_table(history))
         note(self.path, history.algorithm, history.seconds)
+        if not self.missing:
+            self._prepared.unlink(missing_ok=True)
         self.checkpoints(history.algorithm).forget()
 
     def curves(self) -> dict[str, Curves]:
@@ -79,6 +99,10 @@ class Results:
     def checkpoints(self, label: str) -> Checkpoints:
         """Where an unfinished run is kept."""
         return Checkpoints(self.path / "unfinished" / f"{label}.npz")
+
+    @property
+    def _prepared(self) -> Path:
+        return self.path / "unfinished" / ".adversary.npz"
 
 
 def require_same(file: Path, spec: Spec) -> None:
