@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import noshow as ns
-from noshow.flower import Roster, ahead, tidying
+from noshow.flower import Roster, ahead, forget, tidying
 from noshow.flower.ledger import Ledger
 
 
@@ -236,3 +236,37 @@ def test_no_writing_is_lost_sight_of_when_it_begins_meanwhile(tmp_path: Path) ->
     ledger.rows.settle()
     with sqlite3.connect(tmp_path / "f.sqlite") as database:
         assert database.execute("select number from said").fetchall() == [(7,)]
+
+
+def test_the_log_of_a_small_model_stays_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite writes whole pages: a round of a few bytes takes hundreds of thousands in the log."""
+    monkeypatch.setattr(tidying, "ENOUGH", 2**23)
+    ledger, theta = begun(tmp_path / "f.sqlite")
+    for t in range(1, 201):
+        ledger.close_round(t, theta, [7], {}, [7], [], {})
+        ledger.note(t, "evaluate", {"loss": 1.0})
+        ledger.tidying.wait()
+    assert (tmp_path / "f.sqlite-wal").stat().st_size < 2**24  # it would be 60 MB
+
+
+def test_a_run_that_is_forgotten_is_gone_and_others_stay(tmp_path: Path) -> None:
+    roster = Roster(tmp_path / "f.sqlite")
+    for run in ("first", "second"):
+        ledger = Ledger(roster, run)
+        ledger.take_up({})
+        ledger.begin({}, np.zeros(3, np.float32), {})
+        ledger.rows.write(1, 7, np.full(3, 1.0, np.float32))
+        ledger.close_round(1, np.ones(3, np.float32), [7], {}, [7], [], {})
+    forget(roster, "first")
+    with roster.transaction() as database:
+        tables = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+        found = {
+            run
+            for table in tables
+            if "run" in [column for _, column, *_ in database.execute(f"pragma table_info({table})")]
+            for (run,) in database.execute(f"select run from {table}")
+        }
+    assert found == {"second"}
+    assert Ledger(roster, "first").take_up({}) is None
+    with pytest.raises(ns.NoshowError, match="has no run 'first': give one that it has"):
+        forget(roster, "first")

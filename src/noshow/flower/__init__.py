@@ -7,8 +7,9 @@ from noshow.flower.releases import check_release, installed
 
 check_release(installed())
 
+from noshow.flower.ledger import forget  # noqa: E402
 from noshow.flower.roster import Member, Roster  # noqa: E402
 from noshow.flower.silence import REASONS  # noqa: E402
 from noshow.flower.strategy import Strategy  # noqa: E402
 
-__all__ = ["REASONS", "Member", "Roster", "Strategy"]
+__all__ = ["REASONS", "Member", "Roster", "Strategy", "forget"]

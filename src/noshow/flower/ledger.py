@@ -50,6 +50,19 @@ class Kept(NamedTuple):
     metrics: dict[tuple[int, str], Metrics]
 
 
+def forget(roster: Roster, run: str) -> None:
+    """Remove a run from the roster's file, when nobody plays it: its model, memory, metrics and roll call.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     forget(Roster(f"{folder}/federation.sqlite"), "third")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        noshow.errors.NoshowError: ...federation.sqlite has no run 'third': give one that it has
+    """
+    Ledger(roster, run).forget()
+
+
 class Ledger:
     """One run's pages.
 
@@ -166,14 +179,14 @@ class Ledger:
 
     def note(self, t: int, kind: str, metrics: Metrics) -> None:
         """More metrics of round t: of the clients' evaluation (`evaluate`), or of the server's own (`server`)."""
-        with self._roster.transaction() as database:
+        with self.tidying.after(), self._roster.transaction() as database:
             self._player.check(database)
             row = (self._run, t, kind, json.dumps(metrics))
             database.execute("replace into metrics values (?, ?, ?, ?)", row)
 
     def amend(self, t: int, client: str, reason: str) -> None:
         """Why a client was silent in round t has turned out after its end."""
-        with self._roster.transaction() as database:
+        with self.tidying.after(), self._roster.transaction() as database:
             self._player.check(database)
             database.execute(
                 "update roll_call set reason = ? where run = ? and round = ? and client = ? and status = 'silent'",
@@ -197,6 +210,15 @@ class Ledger:
                 (self._run,),
             )
             return [Entry(t, who, status, why, n, datetime.fromisoformat(at)) for t, who, status, why, n, at in rows]
+
+    def forget(self) -> None:
+        """Remove all that is kept of the run; raises where there is none of this name."""
+        tables = [statement.split("(")[0].split()[-1] for statement in _TABLES.split(";") if statement.strip()]
+        with self._roster.transaction() as database:
+            found = database.execute("select 1 from runs where run = ?", (self._run,)).fetchone()
+            require(found is not None, f"{self._roster.path} has no run {self._run!r}: give one that it has")
+            for table in tables:
+                database.execute(f"delete from {table} where run = ?", (self._run,))
 
     def _rows(self, database: sqlite3.Connection, table: str) -> list[tuple[Any, ...]]:
         rows = database.execute(f"select * from {table} where run = ?", (self._run,))

@@ -12,6 +12,9 @@ from urllib.parse import quote
 ENOUGH = 2**26
 """Bytes in the log that are worth clearing up: right after it, a change takes longer."""
 
+COMMIT = 2**19
+"""Bytes that a change takes in the log at the most beside what it is about: SQLite writes whole pages of each table."""
+
 LONG = 2**28
 """Bytes that the log may grow to. It begins anew with a change before which all of it is in its place."""
 
@@ -35,12 +38,12 @@ class Tidying:
         self._changed_since = -1
 
     @contextmanager
-    def after(self, change: int) -> Iterator[None]:
+    def after(self, change: int = 0) -> Iterator[None]:
         """Around a change of so many bytes: begin after it, if it is worth it and nothing is under way."""
         emptied = self._emptied
         yield
         self._changed_since = max(self._changed_since, emptied)
-        self._written += change
+        self._written += change + COMMIT
         if self._written - self._tidied >= ENOUGH and (self._waiting is None or self._waiting.done()):
             self._waiting = self._thread.submit(self._tidy)
 
