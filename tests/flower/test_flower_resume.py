@@ -168,6 +168,37 @@ def test_a_rate_that_is_none_is_told_before_anybody_trains(bad: Callable[[int], 
     assert all(message.metadata.message_type == "query.roster" for message in grid.sent)
 
 
+def test_a_rate_that_is_none_in_a_later_round_is_told_before_anybody_trains(tmp_path: Path) -> None:
+    grid = FakeGrid({1: adding("a", 10)})
+    with pytest.raises(ns.NoshowError, match=r"rate is 0\.0 in round 9: rates must be finite and above zero"):
+        strategy_at(tmp_path, sampled=1, rate=lambda t: 0.1 * (1 - t / 9)).start(grid, model_of(w=np.zeros(1)), 10)
+    assert not grid.sent
+
+
+def test_a_run_that_ends_in_an_error_leaves_its_trace(tmp_path: Path) -> None:
+    def act(t: int, arrays: ArrayRecord) -> None:
+        if t == 2:
+            raise RuntimeError("the disk of the evaluation is full")
+
+    strategy = strategy_at(tmp_path, sampled=1, server=ns.servers.average(), trace=tmp_path / "trace.parquet")
+    with pytest.raises(RuntimeError, match="the disk of the evaluation"):
+        strategy.start(FakeGrid({1: adding("a", 10)}), model_of(w=np.zeros(1)), 5, evaluate_fn=act)
+    assert [entry.round for entry in ns.trace.read(tmp_path / "trace.parquet")] == [1, 2]
+
+
+def test_a_rule_that_needs_more_clients_is_told_before_they_train(tmp_path: Path) -> None:
+    grid = FakeGrid({number: adding(f"client-{number}", 10) for number in range(1, 5)})
+    roster = Roster(tmp_path / "f.sqlite")
+    server = ns.servers.remember(ns.aggregators.krum(1))
+    strategy = Strategy(server=server, roster=roster, sampled=4, timeout=1.0, evaluate_every=0)
+    strategy.start(grid, model_of(w=np.zeros(1)), 1)
+    roster.leave("client-4")
+    sent = len(grid.sent)
+    with pytest.raises(ns.NoshowError, match=r"krum .* has 3 points: it needs 4 or more"):
+        strategy.start(grid, model_of(w=np.zeros(1)), 2)
+    assert len(grid.sent) == sent
+
+
 def test_large_seeds_and_numpys_numbers_are_taken(tmp_path: Path) -> None:
     grid = FakeGrid({1: adding("a", 10), 2: adding("b", 10)})
     settings = {"sampled": 1, "seed": 2**32 - 1, "mu": np.float32(0.5), "server": ns.servers.average()}

@@ -278,6 +278,70 @@ def test_a_node_that_does_not_introduce_itself_is_told_once(tmp_path: Path, capl
     assert sum("'num-examples': True}]: its app must answer with" in line for line in told) == 1
 
 
+def test_a_client_is_found_again_at_another_node_that_said_its_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nodes 1 and 2 both say that they are a; when the one that counts is gone, the other serves."""
+    grid = FakeGrid({1: adding("a", 10), 2: adding("a", 10), 3: adding("b", 10)})
+
+    def act(t: int, arrays: ArrayRecord) -> None:
+        if t == 2:
+            grid.online.discard(2)
+
+    strategy = Strategy(
+        server=ns.servers.average(), roster=Roster(tmp_path / "f.sqlite"), sampled=2, timeout=0.5, evaluate_every=0
+    )
+    with caplog.at_level(logging.INFO, "flwr"):
+        strategy.start(grid, model_of(w=np.zeros(1)), 4, evaluate_fn=act)
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("node 2 now, and was at node 1, still online: give every client a name" in line for line in told) == 1
+    assert "client a is found again, at node 1" in told
+    assert [line.partition("silent ")[2] for line in told if line.startswith("round ")] == ["nobody"] * 4
+
+
+def test_a_run_goes_on_when_another_federation_has_written_its_nodes_into_the_file(tmp_path: Path) -> None:
+    """Without a round of its own that waits for ever: the nodes are online, and said who they are."""
+
+    def act(t: int, arrays: ArrayRecord) -> None:
+        if t == 1:
+            for client in ("a", "b"):
+                Roster(tmp_path / "f.sqlite").seen_at(client, 100 + ord(client))
+
+    grid = FakeGrid({1: adding("a", 10), 2: adding("b", 10)})
+    strategy = Strategy(
+        server=ns.servers.average(), roster=Roster(tmp_path / "f.sqlite"), sampled=2, timeout=5.0, evaluate_every=0
+    )
+    result = strategy.start(grid, model_of(w=np.zeros(1)), 3, evaluate_fn=act)
+    assert flat(result.arrays).tolist() == [3.0]
+
+
+def test_what_changes_on_the_roster_is_told_though_the_server_is_down(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    roster = Roster(tmp_path / "f.sqlite")
+    grid = FakeGrid({1: adding("a", 10), 2: adding("b", 10)})
+
+    def start(rounds: int) -> None:
+        own = Strategy(server=ns.servers.average(), roster=roster, sampled=2, timeout=1.0, evaluate_every=0)
+        own.start(grid, model_of(w=np.zeros(1)), rounds, evaluate_fn=act)
+
+    def act(t: int, arrays: ArrayRecord) -> None:
+        if t == 2:
+            roster.enrol("c", 40)
+
+    start(1)
+    roster.leave("b")
+    roster.enrol("c", 30)
+    grid.online.discard(2)
+    with caplog.at_level(logging.INFO, "flwr"):
+        start(3)
+    told = [record.getMessage() for record in caplog.records]
+    assert "client b has left with its 10 examples" in told
+    assert "client c has joined with 30 examples" in told
+    assert "client c has 40 examples now, and had 30" in told
+    assert not any(line.startswith("client a has") for line in told)
+
+
 def test_the_database_is_plain_sqlite(tmp_path: Path) -> None:
     enrolled(tmp_path / "f.sqlite", small_federation(M))
     with sqlite3.connect(tmp_path / "f.sqlite") as database:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import small_federation
-from fake_grid import FakeGrid, Node, failed
+from fake_grid import FakeGrid, Node, failed, introduced
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from numpy_clients import FIRST_NODE, NumpyClient, adding, enrolled, first_model, flat, live, model_of
 
@@ -357,3 +357,32 @@ def test_an_outage_does_not_use_up_the_rounds(fails: str, tmp_path: Path, caplog
 
 def failing_while(down: threading.Event, node: Node) -> Node:
     return lambda m: failed(m, 2, "down") if down.is_set() and m.metadata.message_type == "train" else node(m)
+
+
+def test_a_round_stays_one_line_whatever_clients_send(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    forged = "a\nround 99: sampled x; answered x\x1b[31m"
+    ray = (
+        "<class 'ray.exceptions.RayTaskError(ClientAppException)'>:<'\x1b[36mray::ClientAppActor.run()\x1b[39m\n"
+        "  File app.py, line 3, in train\nValueError: no data\n\nflwr.clientapp.client_app.ClientAppException: \n"
+        "Exception ClientAppException occurred. Message: no data'>"
+    )
+
+    def of_another_model(message: Message) -> Message:
+        if message.metadata.message_type == "query.roster":
+            return introduced(message, "b", 10)
+        return replied(message, **{f"layer.{number}": BIAS for number in range(3000)})
+
+    def in_ray(message: Message) -> Message:
+        asked = message.metadata.message_type == "query.roster"
+        return introduced(message, "c", 10) if asked else failed(message, 2, ray)
+
+    grid = FakeGrid({1: adding(forged, 10), 2: of_another_model, 3: in_ray})
+    strategy = Strategy(server=ns.servers.average(), roster=Roster(tmp_path / "f.sqlite"), sampled=3, timeout=0.5)
+    with caplog.at_level(logging.INFO, "flwr"):
+        strategy.start(grid, model_of(w=np.zeros(1, np.float32)), 1)
+    told = [record.getMessage() for record in caplog.records]
+    assert all(line.isprintable() for line in told)
+    (line,) = [line for line in told if line.startswith("round ")]
+    assert len(line) < 1000
+    assert "b (names: missing ['w'], unknown ['layer.0', 'layer.1'" in line
+    assert "c (error: no data)" in line

@@ -10,6 +10,7 @@ import numpy as np
 from flwr.app import Message
 
 from noshow import budget
+from noshow.flower.legible import legible
 from noshow.flower.roster import Member
 from noshow.flower.silence import Silence, claim
 from noshow.trace import Entry
@@ -92,19 +93,19 @@ class Outcome(NamedTuple):
 
     def line(self, late: list[str]) -> str:
         """The round in one line; `late` says what has turned out meanwhile about earlier rounds."""
-        silent = [f"{member.client} ({silence})" for member, silence in self._pairs if silence is not None]
+        silent = [f"{legible(member.client)} ({silence})" for member, silence in self._pairs if silence is not None]
         parts = [
-            f"round {self.call.t}: sampled {_listed(member.client for member in self.call.sampled)}",
-            f"answered {_listed(member.client for member in self.responders)}",
+            f"round {self.call.t}: sampled {_listed(legible(member.client) for member in self.call.sampled)}",
+            f"answered {_listed(legible(member.client) for member in self.responders)}",
             f"epsilon_t {self.epsilon_t:.3f}",
             f"silent {_listed(silent)}",
         ]
         claims = [
-            f"{member.client} claims {said} examples, the roster has {member.n}"
+            f"{legible(member.client)} claims {said} examples, the roster has {member.n}"
             for member, said in zip(self.call.sampled, self.claims, strict=True)
             if said is not None and said != member.n
         ]
-        return "; ".join(parts + claims + ([f"since learned {_listed(late)}"] if late else []))
+        return "; ".join(parts + claims + ([f"since learned {_listed(map(legible, late))}"] if late else []))
 
     @property
     def _pairs(self) -> list[tuple[Member, Silence | None]]:

@@ -17,8 +17,9 @@ from flwr.serverapp import Grid
 from flwr.supercore import log
 
 from noshow.errors import NoshowError, require
+from noshow.flower.legible import legible
 from noshow.flower.post import FIRST_PAUSE, LONGEST_PAUSE, pull, push, records
-from noshow.flower.roster import Roster
+from noshow.flower.roster import Member, Roster
 from noshow.flower.silence import of_error
 
 QUESTION = "query.roster"
@@ -32,25 +33,29 @@ class Reception:
         self._asked: dict[str, tuple[int, float]] = {}
         self._done: set[int] = set()
         self._numbers: set[int] = set()
+        self._said: dict[int, str] = {}
+        self._online: set[int] = set()
 
     def welcome(self, grid: Grid) -> set[int]:
         """Take the answers that are here, and ask the nodes that are new. Waits for nobody; who is online."""
+        self._online = set(grid.get_node_ids())
         for question, reply in pull(grid, self._asked).items():
             node, _ = self._asked.pop(question)
             if not (reply.has_error() and of_error(reply.error).reason in ("timeout", "unavailable")):
                 self._done.add(node)
                 self._enter(node, reply)
-        self._ask_again()
+        members = self._roster.members()
+        self._find_again(members)
+        self._ask_again(members)
         now = time.monotonic()
         self._asked = {question: (node, until) for question, (node, until) in self._asked.items() if until > now}
         pending = {node for node, _ in self._asked.values()}
-        online = list(grid.get_node_ids())
-        new = [node for node in online if node not in self._done and node not in pending]
+        new = sorted(self._online - self._done - pending)
         questions = [Message(RecordDict({}), node, QUESTION, ttl=self.patience) for node in new]
         taken = push(grid, questions)
         for asked in (message.metadata for message in questions if message.metadata.message_id in taken):
             self._asked[asked.message_id] = asked.dst_node_id, now + self.patience
-        return set(online)
+        return self._online
 
     def gather(self, grid: Grid, fewest: int) -> None:
         """Wait until everybody online was asked and has answered, and the roster has enough clients to sample."""
@@ -80,12 +85,22 @@ class Reception:
         require(len(members) > 0, f"nobody is on the roster of {self._roster.path}: enrol clients")
         return {member.node for member in members}
 
-    def _ask_again(self) -> None:
-        members = self._roster.members()
+    def _ask_again(self, members: list[Member]) -> None:
         numbers, nodes = {member.number for member in members}, {member.node for member in members}
         if numbers != self._numbers and None in nodes:
             self._done &= nodes
         self._numbers = numbers
+
+    def _find_again(self, members: list[Member]) -> None:
+        """Clients whose node is gone are where they said they were, too, if that node is online.
+
+        Somebody else under their name may have had their place, or another federation that uses the same file.
+        """
+        at = {self._said[node]: node for node in sorted(self._online & self._said.keys())}
+        for member in members:
+            if member.node not in self._online and member.client in at:
+                self._roster.seen_at(member.client, at[member.client])
+                log(INFO, "client %s is found again, at node %s", legible(member.client), at[member.client])
 
     def _enter(self, node: int, reply: Message) -> None:
         if reply.has_error():
@@ -93,20 +108,26 @@ class Reception:
             return
         introduced = _introduction(reply.content)
         if introduced is None:
-            said = [dict(record) for record in records(reply.content, ConfigRecord)]
+            said = legible(str([dict(record) for record in records(reply.content, ConfigRecord)]))
             needed = "a ConfigRecord with client, a name, and num-examples, a whole number from 1 to 2^31 - 1"
             log(WARNING, "node %s introduced itself with %s: its app must answer with %s", node, said, needed)
             return
         client, n = introduced
-        known = {member.client: member.n for member in self._roster.members()}
+        self._said[node] = client
+        name = legible(client)
+        known = {member.client: member for member in self._roster.members()}
         if client not in known and self._roster.was_taken_off(client):
-            log(WARNING, "client %s, at node %s, was taken off the roster: enrol it to let it in again", client, node)
+            log(WARNING, "client %s, at node %s, was taken off the roster: enrol it to let it in again", name, node)
             return
         if client not in known:
             self._roster.enrol(client, n)
-            log(INFO, "client %s joins with %s examples, at node %s", client, n, node)
-        elif known[client] != n:
-            log(WARNING, "client %s says it has %s examples; the roster's %s count", client, n, known[client])
+            log(INFO, "client %s joins with %s examples, at node %s", name, n, node)
+        elif known[client].n != n:
+            log(WARNING, "client %s says it has %s examples; the roster's %s count", name, n, known[client].n)
+        before = known[client].node if client in known else None
+        if before != node and before in self._online:
+            told = "client %s is at node %s now, and was at node %s, still online: give every client a name of its own"
+            log(WARNING, told, name, node, before)
         self._roster.seen_at(client, node)
 
 

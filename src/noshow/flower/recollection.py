@@ -64,6 +64,7 @@ class Recollection:
         self._like, self._d = like, d
         self._rows = {number: Row(np.frombuffer(piece, like.dtype)) for number, piece in kept.items()}
         self._room: list[np.ndarray] = []
+        self._aggregator, self._fitting = aggregator, 0
         factors = None if is_narrow(like) else factors_of(aggregator)
         self._workings: Workings = _Table(aggregator, like.dtype, d) if factors is None else _Sums(factors, d)
 
@@ -92,8 +93,11 @@ class Recollection:
         return self._workings.aggregate(self._with(numbers, drafts), weights, key)
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Forget all others: who has left does not come back under the same number."""
+        """Forget all others: who has left does not come back under the same number. Raises where the rule needs more
+        clients, before anybody trains for it."""
         stay = set(numbers)
+        if len(stay) != self._fitting:
+            self._check(len(stay))
         self._rows = {number: row for number, row in self._rows.items() if number in stay}
 
     def take(self, heard: Mapping[int, Row], drafts: Sequence[Row]) -> None:
@@ -103,6 +107,12 @@ class Recollection:
         taken = set(heard.values())
         free = [row.values for row in (*replaced, *drafts) if row not in taken]
         self._room += [row for row in free if row.dtype == np.float32 and row.flags.writeable]
+
+    def _check(self, clients: int) -> None:
+        rows = jax.ShapeDtypeStruct((clients, self._d), self._like.dtype)
+        weights = jax.ShapeDtypeStruct((clients,), jnp.float32)
+        jax.eval_shape(partial(recalled, self._aggregator), rows, weights, jax.random.key(0))
+        self._fitting = clients
 
     def _as_kept(self, row: np.ndarray) -> np.ndarray:
         if not is_narrow(self._like):

@@ -9,7 +9,7 @@ import csv
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,7 +71,14 @@ class Roster:
         """Those who are registered now, in the order in which they joined."""
         with self.transaction() as database:
             rows = database.execute("select number, client, n, node from clients where gone is null order by number")
-            return [Member(number, client, n, node and int(node)) for number, client, n, node in rows]
+            return _members(rows)
+
+    def once(self, numbers: Iterable[int]) -> list[Member]:
+        """Those of these numbers, whether they are registered still or not."""
+        wanted = set(numbers)
+        with self.transaction() as database:
+            rows = database.execute("select number, client, n, node from clients order by number")
+            return [member for member in _members(rows) if member.number in wanted]
 
     def enrol(self, client: str, n: int) -> None:
         """Register a client with n examples, or give a registered one another number of them."""
@@ -127,6 +134,10 @@ class Roster:
             finally:
                 if self._database.in_transaction:
                     self._database.execute("rollback")
+
+
+def _members(rows: Iterable[tuple[Any, ...]]) -> list[Member]:
+    return [Member(number, client, n, node and int(node)) for number, client, n, node in rows]
 
 
 def _opened(path: Path) -> sqlite3.Connection:

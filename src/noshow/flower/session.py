@@ -31,14 +31,14 @@ class Session:
         kept = ledger.take_up(settings, by_rows) or ledger.begin(settings, layout.first(first), layout.fixed)
         self.layout = layout.keeping(kept.fixed)
         self.round, self.theta, self.heard, self.metrics = kept.round, kept.theta, kept.heard, kept.metrics
-        self._numbers = kept.members
+        self.numbers = kept.members
         self._way = way_of(server, layout, kept.memory, kept.members, ledger.rows)
 
     def align(self, members: Sequence[Member]) -> None:
         """A round begins: let the memory be of these clients."""
-        self._numbers = [member.number for member in members]
-        self._way.align(self._numbers)
-        self.heard = {number: self.heard[number] for number in self._numbers if number in self.heard}
+        self.numbers = [member.number for member in members]
+        self._way.align(self.numbers)
+        self.heard = {number: self.heard[number] for number in self.numbers if number in self.heard}
 
     def listen(self, call: Call, replies: Sequence[Opened | None], due: np.ndarray, terms: Terms) -> None:
         """These replies are there by now: do what can be done before those that are due."""
@@ -52,7 +52,7 @@ class Session:
         """The round is over: keep what it changed."""
         t, numbers = self.round + 1, [member.number for member in answered]
         changes = self._way.changes(step.memory)
-        self._ledger.close_round(t, step.theta, self._numbers, changes, numbers, entries, metrics)
+        self._ledger.close_round(t, step.theta, self.numbers, changes, numbers, entries, metrics)
         self._way.close(step.memory)
         self.round, self.theta = t, step.theta
         self.heard |= dict.fromkeys(numbers, t)

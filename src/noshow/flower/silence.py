@@ -12,6 +12,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
 
 from noshow.flower.layout import Layout, UnreadableError
+from noshow.flower.legible import legible
 from noshow.flower.post import records
 
 Sends = Literal["model", "gradient"]
@@ -46,7 +47,7 @@ class Silence(NamedTuple):
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+        return f"{self.reason}: {legible(self.detail)}" if self.detail else self.reason
 
 
 def of_error(error: Error) -> Silence:
@@ -56,9 +57,16 @@ def of_error(error: Error) -> Silence:
         >>> str(of_error(Error(2, "ValueError: no data\\n  in line 3")))
         'error: ValueError: no data'
     """
-    first = (error.reason or "").strip().partition("\n")[0][:120]
     reason = _CODES.get(error.code, "error")
-    return Silence(reason, first if reason == "error" else "")
+    return Silence(reason, _raised(error.reason or "") if reason == "error" else "")
+
+
+def _raised(text: str) -> str:
+    """The line of an app's error that says what happened: the first, or, of those that Ray passes on, the last."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    if "ray.exceptions" not in lines[0]:
+        return lines[0]
+    return lines[-1].removesuffix("'>").rpartition("occurred. Message: ")[2]
 
 
 def opened(message: Message, layout: Layout) -> Opened | Silence:

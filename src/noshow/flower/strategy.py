@@ -26,13 +26,14 @@ from noshow.flower.hearing import beside
 from noshow.flower.layout import Layout
 from noshow.flower.ledger import Ledger, Metrics
 from noshow.flower.metrics import averaged
+from noshow.flower.news import news
 from noshow.flower.opener import Opener
 from noshow.flower.post import collect, pull, push
 from noshow.flower.roster import Member, Roster
 from noshow.flower.session import Session, sample
 from noshow.flower.silence import Opened, Sends, Silence, judged, of_error
 from noshow.flower.ways import Step, Terms
-from noshow.rates import as_rate, at
+from noshow.rates import as_rate, at, curve
 from noshow.trace import write
 
 ROUND, RATE, MU, HEARD = "server-round", "rate", "proximal-mu", "last-heard"
@@ -120,7 +121,7 @@ class Strategy(FlowerStrategy):
         self._open: Opener
         self._responders: list[Member] = []
         self._examined: list[tuple[Member, Message]] = []
-        self._present: dict[int, Member] | None = None
+        self._present: list[Member] | None = None
         self._late: list[str] = []
         self._overdue: dict[str, Overdue] = {}
 
@@ -143,6 +144,7 @@ class Strategy(FlowerStrategy):
         self._timeout = self._usual_timeout if timeout is None else timeout
         _check_timeout(self._timeout)
         self._reception.patience = self._timeout
+        curve(self._rate, num_rounds)  # raises where it is none in some round, before anybody trains
         session = self._opened(initial_arrays)
         self.summary()
         result = _result(session)
@@ -154,17 +156,19 @@ class Strategy(FlowerStrategy):
             heard = self._ledger.answered(session.round)
             self._responders = [member for member in self._roster.members() if member.client in heard]
             self._examine(grid, session.round, result, evaluate_config, evaluate_fn)
-        for t in range(session.round + 1, num_rounds + 1):
-            self._reception.wait_for_somebody(grid)
-            replies = self._called(grid, list(self.configure_train(t, result.arrays, _copied(train_config), grid)))
-            self._note_late(grid)
-            arrays, metrics = self.aggregate_train(t, replies.values())
-            del replies  # the next round's need the room
-            result.arrays = arrays
-            result.train_metrics_clientapp[t] = metrics
-            self._examine(grid, t, result, evaluate_config, evaluate_fn)
-        if self._trace is not None and session.round > 0:
-            self.record(self._trace)
+        try:
+            for t in range(session.round + 1, num_rounds + 1):
+                self._reception.wait_for_somebody(grid)
+                replies = self._called(grid, list(self.configure_train(t, result.arrays, _copied(train_config), grid)))
+                self._note_late(grid)
+                arrays, metrics = self.aggregate_train(t, replies.values())
+                del replies  # the next round's need the room
+                result.arrays = arrays
+                result.train_metrics_clientapp[t] = metrics
+                self._examine(grid, t, result, evaluate_config, evaluate_fn)
+        finally:
+            if self._trace is not None and session.round > 0:
+                self.record(self._trace)
         self._ledger.tidying.wait()
         return result
 
@@ -177,8 +181,8 @@ class Strategy(FlowerStrategy):
         require(server_round == due, f"round {server_round} is asked for, and run {self._run!r} is at round {due}")
         members = self._roster.members()
         require(len(members) > 0, f"nobody is on the roster of {self._roster.path}: enrol clients")
+        self._announce(session, members)
         session.align(members)
-        self._announce(members)
         ids = sample(self._seed, server_round - 1, len(members), self._sampled)
         told = {**config, ROUND: server_round, RATE: at(self._rate, server_round - 1)}
         told |= {} if self._mu is None else {MU: self._mu}
@@ -360,15 +364,12 @@ class Strategy(FlowerStrategy):
         now = time.monotonic()
         self._overdue = {message: overdue for message, overdue in self._overdue.items() if overdue.until > now}
 
-    def _announce(self, members: list[Member]) -> None:
-        """Say who has joined and who has left since the round before."""
-        now = {member.number: member for member in members}
-        if self._present is not None:
-            for number in self._present.keys() - now.keys():
-                log(INFO, "client %s has left with its %s examples", *self._present[number][1:3])
-            for number in now.keys() - self._present.keys():
-                log(INFO, "client %s has joined with %s examples", *now[number][1:3])
-        self._present = now
+    def _announce(self, session: Session, members: list[Member]) -> None:
+        """Say what has changed on the roster since the round before, though the server was down meanwhile."""
+        before = self._roster.once(session.numbers) if self._present is None else self._present
+        for sentence in news(before, members) if session.round > 0 else []:
+            log(INFO, "%s", sentence)
+        self._present = members
 
     def _keep(self, history: dict[int, MetricRecord], t: int, kind: str, metrics: MetricRecord | None) -> None:
         if metrics is not None:
