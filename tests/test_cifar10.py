@@ -130,3 +130,16 @@ class TestFederation:
     def test_bad_settings(self, settings: dict[str, Any], sentence: str) -> None:
         with pytest.raises(NoshowError, match=sentence):
             cifar10(**({"clients": 20} | settings))
+
+
+@pytest.mark.parametrize("name", ["clients", "seed", "shards", "groups"])
+@pytest.mark.parametrize("number", [100.0, 1.5, "2", None, True, [2]])
+def test_numbers_have_to_be_whole_before_data_are_looked_for(name: str, number: Any) -> None:
+    with pytest.raises(NoshowError) as caught:
+        cifar10(**{name: number}, dir="/nowhere")
+    assert str(caught.value) == f"{name} is {number!r}: give a whole number"
+
+
+def test_whole_numbers_may_be_numpys() -> None:
+    with pytest.raises(NoshowError, match="neither in /nowhere"):
+        cifar10(clients=np.int64(100), seed=np.uint8(1), dir="/nowhere")  # type: ignore[arg-type]

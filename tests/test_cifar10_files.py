@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from test_cifar10_formats import Split, archive, batches, fake, folder_of_batches, packed, parquet
-from test_datasets_folder import REAL, without_settings
+from test_datasets_folder import without_settings
 
 from noshow import NoshowError
 from noshow.datasets import cifar10_files
@@ -156,21 +157,57 @@ class TestLoad:
 
     def test_no_test_files(self, tmp_path: Path) -> None:
         parquet(tmp_path / "train-00000-of-00001.parquet", TRAIN)
-        with pytest.raises(NoshowError, match=r"has train-\*.parquet but no test-\*.parquet"):
+        with pytest.raises(NoshowError, match=r"has no test-\*.parquet: add what is missing, or run"):
             cifar10_files.load(str(tmp_path))
+
+    @pytest.mark.parametrize("inside", ["", "cifar10"])
+    @pytest.mark.parametrize(
+        ("write", "removed"),
+        [
+            (write_batches, "data_batch_3"),
+            (write_batches, "test_batch"),
+            (write_parquet, "train-00001-of-00002.parquet"),
+            (write_parquet, "test-00000-of-00001.parquet"),
+        ],
+    )
+    @pytest.mark.parametrize("archived", [write_archive, write_plain_archive])
+    def test_a_part_is_told_and_makes_way_for_the_archive(
+        self,
+        tmp_path: Path,
+        write: Callable[[Path], Path],
+        removed: str,
+        inside: str,
+        archived: Callable[[Path], Path],
+    ) -> None:
+        part = write(tmp_path / inside)
+        (part / removed).unlink()
+        named = removed.replace("00000-of-00001", "*")
+        assert cifar10_files.find(tmp_path) is None
+        with pytest.raises(NoshowError) as caught:
+            cifar10_files.load(str(tmp_path))
+        assert str(caught.value) == f"{part} has no {named}: add what is missing, or run `noshow data get cifar10`"
+        archive = archived(tmp_path / "cifar10")
+        assert cifar10_files.find(tmp_path) == archive
+        assert len(cifar10_files.load(str(tmp_path)).labels) == 220
+
+    def test_a_part_does_not_hide_what_is_whole_elsewhere(self, tmp_path: Path) -> None:
+        (write_batches(tmp_path / "cifar10") / "data_batch_3").unlink()
+        whole = write_parquet(tmp_path)
+        assert cifar10_files.find(tmp_path) == whole
+        assert len(cifar10_files.load(str(tmp_path)).labels) == 220
 
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cifar10_files.Images]:
     """The real data, decoded once for all workers."""
-    if not (REAL / "cifar10").is_dir():
-        pytest.skip(f"CIFAR-10 is not in {REAL}")
+    if not (DATA / "cifar10").is_dir():
+        pytest.skip(f"CIFAR-10 is not in {DATA}")
     shared = tmp_path_factory.getbasetemp()
     shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
     with pytest.MonkeyPatch.context() as patch, (shared / "cifar10.lock").open("w") as lock:
         without_settings(patch, shared)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        images = cifar10_files.load(str(REAL))
+        images = cifar10_files.load(str(DATA))
         fcntl.flock(lock, fcntl.LOCK_UN)
         yield images
 
@@ -190,7 +227,7 @@ class TestReal:
         assert np.round(np.sqrt(shares @ levels**2 - means**2), 4).tolist() == list(DEVIATIONS)
 
     def test_the_federation_of_the_paper(self, real: cifar10_files.Images) -> None:
-        federation = cifar10(dir=str(REAL))
+        federation = cifar10(dir=str(DATA))
         assert federation.held.tolist() == [500] * 100
         assert sorted(federation.data.tolist()) == list(range(50_000))
         assert federation.sizes.tolist() == [100] * 100

@@ -81,11 +81,11 @@ def batches(train: Split, test: Split) -> dict[str, bytes]:
     return dict(zip(BATCHES, map(python_2_pickle, [*(Split(*part) for part in parts), test]), strict=True))
 
 
-def archive(file: Path, contents: dict[str, bytes], mode: str = "w:gz", **options: Any) -> None:
+def archive(file: Path, contents: dict[str, bytes], mode: str = "w:gz", prefix: str = "", **options: Any) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(file, mode, **options) as tar:  # type: ignore[call-overload]
         for name, content in contents.items():
-            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            member = tarfile.TarInfo(f"{prefix}cifar-10-batches-py/{name}")
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
 
@@ -118,7 +118,31 @@ class TestFormats:
         one, two = fake(30, 1), fake(30, 2)
         folder_of_batches(tmp_path / "b", {"data_batch_1": write(one), "data_batch_2": write(two)})
         rows = cifar10_formats.from_batches(tmp_path / "b", ["data_batch_1", "data_batch_2"])
-        assert np.array_equal(rows, np.concatenate([packed(one), packed(two)]))
+        assert list(rows) == ["data_batch_1", "data_batch_2"]
+        assert np.array_equal(np.concatenate(list(rows.values())), np.concatenate([packed(one), packed(two)]))
+
+    def test_all_batches_that_are_missing_are_named_before_one_is_read(self, tmp_path: Path) -> None:
+        contents = {name: b"nonsense" for name in BATCHES if name not in ("data_batch_3", "test_batch")}
+        folder_of_batches(tmp_path / "b", contents)
+        sentence = f"^{tmp_path}/b has no data_batch_3, test_batch: add what is missing, or run `noshow data get"
+        self.fails(lambda: cifar10_formats.from_batches(tmp_path / "b"), sentence)
+
+    @pytest.mark.parametrize(
+        ("names", "missing"),
+        [
+            (["train-00000-of-00001", "test-00000-of-00001"], []),
+            (["train-00000-of-00001-b2f47ad6", "test-00000-of-00001-c1"], []),
+            (["train-a", "train-b", "test-a"], []),
+            (["train-00000-of-00003", "test-a"], ["train-00001-of-00003.parquet"]),
+            (["train-00001-of-00002-b2f47ad6", "test-a"], ["train-00000-of-00002.parquet"]),
+            (["train-00000-of-00001"], ["test-*.parquet"]),
+            ([], ["train-*.parquet", "test-*.parquet"]),
+        ],
+    )
+    def test_names_tell_which_shards_are_missing(self, tmp_path: Path, names: list[str], missing: list[str]) -> None:
+        for name in names:
+            (tmp_path / f"{name}.parquet").touch()
+        assert cifar10_formats.missing_shards(tmp_path) == missing
 
     def test_the_hand_made_pickle_is_what_numpy_reads(self) -> None:
         split = fake(30)
@@ -134,6 +158,12 @@ class TestFormats:
         assert list(found) == list(BATCHES)
         assert np.array_equal(np.concatenate(list(found.values())), np.concatenate([packed(train), packed(test)]))
         assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
+
+    def test_an_archive_may_name_its_members_from_here(self, tmp_path: Path) -> None:
+        """As `tar -c ./cifar-10-batches-py` does."""
+        test = fake(30, 2)
+        archive(tmp_path / "a.tar", batches(fake(130, 1), test), "w", prefix="./")
+        assert np.array_equal(cifar10_formats.batches_in_archive(tmp_path / "a.tar")["test_batch"], packed(test))
 
     @pytest.mark.parametrize(
         "call",
@@ -178,9 +208,6 @@ class TestFormats:
     def test_bad_batches(self, tmp_path: Path, content: bytes, sentence: str) -> None:
         folder_of_batches(tmp_path / "b", {"test_batch": content})
         self.fails(lambda: cifar10_formats.from_batches(tmp_path / "b", ["test_batch"]), f"test_batch {sentence}")
-        self.fails(
-            lambda: cifar10_formats.from_batches(tmp_path / "b", ["data_batch_1"]), "data_batch_1 cannot be read"
-        )
 
     def test_bad_archives(self, tmp_path: Path) -> None:
         whole = tmp_path / "whole.tar.gz"
@@ -221,6 +248,19 @@ class TestFormats:
     def test_bad_parquet(self, tmp_path: Path, columns: dict[str, list[Any]], sentence: str) -> None:
         pq.write_table(pa.table(columns), tmp_path / "a.parquet")
         self.fails(lambda: cifar10_formats.from_parquet([tmp_path / "a.parquet"]), sentence)
+
+    @pytest.mark.parametrize("twice", ["img", "image", "label"])
+    def test_two_columns_of_a_name(self, tmp_path: Path, twice: str) -> None:
+        image, label = pa.array([encoded(fake(1).images[0])]), pa.array([1])
+        columns = {"img" if twice == "label" else twice: image, "label": label}
+        again = pa.Table.from_arrays([*columns.values(), columns[twice]], names=[*columns, twice])
+        pq.write_table(again, tmp_path / "a.parquet")
+        self.fails(lambda: cifar10_formats.from_parquet([tmp_path / "a.parquet"]), f"has 2 columns `{twice}`: remove")
+
+    def test_two_fields_of_a_name(self, tmp_path: Path) -> None:
+        cells = pa.StructArray.from_arrays([pa.array([b"a"]), pa.array([b"b"])], names=["bytes", "bytes"])
+        pq.write_table(pa.table({"img": cells, "label": [1]}), tmp_path / "a.parquet")
+        self.fails(lambda: cifar10_formats.from_parquet([tmp_path / "a.parquet"]), "column `img` of .* cannot be read")
 
     def test_damaged_parquet(self, tmp_path: Path) -> None:
         parquet(tmp_path / "whole.parquet", fake(3))

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from test_cifar10_formats import BATCHES, folder_of_batches
 from test_datasets_folder import TEXT, without_settings, zipped
 from test_download import CONTENT, Site, serving
 from typer.testing import CliRunner, Result
@@ -15,6 +21,7 @@ from typer.testing import CliRunner, Result
 from noshow import NoshowError
 from noshow.cli_data import app
 from noshow.datasets import cifar10_files, shakespeare_files
+from noshow.datasets.download import CHUNK
 from noshow.datasets.folder import config_dir, data_folder
 
 
@@ -75,7 +82,7 @@ def test_get_cifar10_checks_the_archive(
 ) -> None:
     with pytest.raises(NoshowError, match=r"is not the file it should be \(1,280,000 bytes, not 170,498,071\)"):
         noshow_data("get", "cifar10", "--dir", str(tmp_path))
-    assert list((tmp_path / "cifar10").iterdir()) == []
+    assert not (tmp_path / "cifar10").exists()
     monkeypatch.setattr(cifar10_files, "BYTES", len(CONTENT))
     monkeypatch.setattr(cifar10_files, "MD5", hashlib.md5(CONTENT).hexdigest())
     assert noshow_data("get", "cifar10").exit_code == 0
@@ -86,8 +93,61 @@ def test_a_folder_stays_set_when_the_download_fails(site: Site, tmp_path: Path) 
     site.files = {}
     with pytest.raises(NoshowError, match=f"put it at {tmp_path}/shakespeare/1994-01-100.zip"):
         noshow_data("get", "shakespeare", "--dir", str(tmp_path))
+    (tmp_path / "shakespeare").mkdir()
     (tmp_path / "shakespeare" / "1994-01-100.zip").write_bytes(zipped(TEXT))
     assert shakespeare_files.text() == TEXT
+
+
+def test_a_part_of_a_set_is_not_here_already(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cifar10_files, "BYTES", len(CONTENT))
+    monkeypatch.setattr(cifar10_files, "MD5", hashlib.md5(CONTENT).hexdigest())
+    part, archive = tmp_path / "cifar-10-batches-py", tmp_path / "cifar10" / "cifar-10-python.tar.gz"
+    folder_of_batches(part, {name: b"" for name in BATCHES if name != "data_batch_3"})
+    used = noshow_data("use", str(tmp_path))
+    assert f"cifar10: {part} has no data_batch_3\n" in used.stdout
+    assert f"{part} has no data_batch_3" in noshow_data("list").stdout
+    got = noshow_data("get", "cifar10")
+    assert got.stdout.splitlines() == [
+        f"{part} has no data_batch_3: all of cifar10 is fetched, to be read in its place",
+        f"cifar10: fetched to {archive}",
+    ]
+    assert noshow_data("get", "cifar10").stdout == f"cifar10 is here already: {archive}\n"
+
+
+HEARS_SIGINT = """
+import signal, sys
+from noshow.cli import main
+from noshow.datasets import cifar10_files
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cifar10_files.URL = sys.argv.pop()
+main()
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupt_is_told_and_what_came_is_kept(tmp_path: Path) -> None:
+    """The server sends a beginning and then nothing more."""
+    part = tmp_path / "data" / "cifar10" / "cifar-10-python.tar.gz.part"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        command = [sys.executable, "-c", HEARS_SIGINT, "data", "get", "cifar10", url]
+        environment = os.environ | {"NOSHOW_DATA": str(tmp_path / "data"), "no_proxy": "127.0.0.1"}
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as running:
+            try:
+                server.settimeout(60)
+                asked, _ = server.accept()
+                with asked:
+                    asked.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 170498071\r\n\r\n" + bytes(CHUNK))
+                    deadline = time.monotonic() + 60
+                    while not (part.exists() and part.stat().st_size == CHUNK) and time.monotonic() < deadline:
+                        time.sleep(0.05)
+                    running.send_signal(signal.SIGINT)
+                    said, told = running.communicate(timeout=60)
+            finally:
+                running.kill()
+    assert (running.returncode, said, told) == (130, "", "noshow: stopped; the same command goes on from there\n")
+    assert part.stat().st_size == CHUNK
 
 
 def test_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,6 +179,18 @@ def test_no_network(site: Site, tmp_path: Path) -> None:
     assert left_in(tmp_path) == set()
 
 
+def test_folders_that_stay_empty_are_removed_and_no_others(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for place in ("new/below", "mine/new", "mine"):
+        with pytest.raises(GoneError):
+            download(site.url("/none"), tmp_path / place / "file")
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
+    site.breaks_off_after = 1000
+    with pytest.raises(NoshowError, match="broke off"):
+        download(site.url(), tmp_path / "new" / "below" / "file")
+    assert left_in(tmp_path / "new" / "below") == {"file.part"}
+
+
 def test_a_server_that_goes_silent(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SECONDS_OF_SILENCE", 0.1)
     with socket.socket() as silent:

@@ -169,9 +169,12 @@ class TestRealText:
         ({"clients": 0}, "clients is 0: give 1 to 660"),
         ({"clients": 661}, "clients is 661: give 1 to 660"),
         ({"seed": -1}, "seed is -1"),
+        ({"clients": 1.5}, "clients is 1.5: give a whole number"),
+        ({"clients": "3"}, "clients is '3': give a whole number"),
+        ({"seed": 2.0}, "seed is 2.0: give a whole number"),
         ({"dir": "/nowhere"}, "/nowhere"),
     ],
 )
 def test_bad_settings(setting: dict[str, object], sentence: str) -> None:
     with pytest.raises(ns.NoshowError, match=sentence):
-        shakespeare(**setting)  # type: ignore[arg-type]
+        shakespeare(**({"dir": "/nowhere"} | setting))  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def list_sets() -> None:
     table = Table("data set", "what it is", "size", box=None)
     table.add_column("where", overflow="fold")
     for name, files in _sets().items():
-        table.add_row(name, files.WHAT, f"{files.BYTES / 1e6:,.0f} MB", str(files.find(folder) or "not here"))
+        table.add_row(name, files.WHAT, f"{files.BYTES / 1e6:,.0f} MB", _where(files, folder))
     console = Console()
     console.print(table)
     _say(console, f"data folder: {folder}")
@@ -42,6 +42,7 @@ def get(
 ) -> None:
     """Download a data set into the data folder. What broke off goes on; what is there is not fetched again."""
     from noshow.datasets.folder import data_folder
+    from noshow.interrupt import told_when_stopped
 
     sets = _sets()
     require(name in sets, f"there is no data set {name!r} to get: {nearest(name, sets)}")
@@ -52,8 +53,14 @@ def get(
         except OSError as error:
             raise NoshowError(f"{folder} cannot be made ({error.strerror}): give another --dir") from None
         _set_folder(folder, console)
-    found = sets[name].find(folder)
-    _say(console, f"{name} is here already: {found}" if found else f"{name}: fetched to {sets[name].get(folder)}")
+    files = sets[name]
+    if found := files.find(folder):
+        _say(console, f"{name} is here already: {found}")
+        return
+    if part := _part(files, folder):
+        _say(console, f"{part}: all of {name} is fetched, to be read in its place")
+    with told_when_stopped("stopped; the same command goes on from there"):
+        _say(console, f"{name}: fetched to {files.get(folder)}")
 
 
 @app.command()
@@ -63,7 +70,7 @@ def use(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder wit
     require(folder.is_dir(), f"{folder} is no folder: make it, or give the one that has the data")
     _set_folder(folder, console)
     for name, files in _sets().items():
-        _say(console, f"{name}: {files.find(folder) or 'not here'}")
+        _say(console, f"{name}: {_where(files, folder)}")
 
 
 def _set_folder(folder: Path, console: Console) -> None:
@@ -79,6 +86,18 @@ def _sets() -> dict[str, ModuleType]:
     from noshow.datasets import cifar10_files, shakespeare_files
 
     return {files.NAME: files for files in (cifar10_files, shakespeare_files)}
+
+
+def _where(files: ModuleType, folder: Path) -> str:
+    return str(files.find(folder) or _part(files, folder) or "not here")
+
+
+def _part(files: ModuleType, folder: Path) -> str:
+    """What is there of a set whose files are not all there, and what is not; nothing for sets that are one file."""
+    from noshow.datasets import cifar10_files
+
+    begun = cifar10_files.begun(folder) if files is cifar10_files else None
+    return f"{begun} has no {', '.join(cifar10_files.missing(begun))}" if begun else ""
 
 
 def _say(console: Console, line: str) -> None:

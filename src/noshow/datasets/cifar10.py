@@ -10,7 +10,7 @@ import numpy as np
 
 from noshow import partition as partitions
 from noshow.contracts import Array, Key
-from noshow.errors import NoshowError, require
+from noshow.errors import NoshowError, require, whole
 from noshow.federation import Batches, Federation
 
 Partition = Literal["dirichlet", "by_label", "groups", "iid"]
@@ -58,6 +58,8 @@ def cifar10(
     """
     from noshow.datasets import cifar10_files  # not above: it needs packages that `import noshow` can do without
 
+    clients, seed = whole(clients, f"clients is {clients!r}"), whole(seed, f"seed is {seed!r}")
+    shards, groups = whole(shards, f"shards is {shards!r}"), whole(groups, f"groups is {groups!r}")
     require(seed >= 0, f"seed is {seed}: give zero or more")
     data = cifar10_files.load(dir)
     _, labels = data.train

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from os.path import isfile
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from noshow.datasets.cifar10_formats import (
+    ADD,
     BATCHES,
     CLASSES,
     MEND,
@@ -24,6 +26,8 @@ from noshow.datasets.cifar10_formats import (
     batches_in_archive,
     from_batches,
     from_parquet,
+    missing_batches,
+    missing_shards,
 )
 from noshow.datasets.download import download
 from noshow.datasets.folder import cache_dir, data_folder, not_here
@@ -62,7 +66,7 @@ def load(dir: str | None = None) -> Images:  # noqa: A002
     To decode 60,000 images takes seconds, so the arrays are kept in the user's cache (184 MB) for the next time.
     """
     folder = data_folder(dir)
-    source = find(folder)
+    source = find(folder) or begun(folder)
     if source is None:
         files = "cifar-10-python.tar.gz, the folder cifar-10-batches-py or Hugging Face's plain_text/*.parquet"
         raise not_here("CIFAR-10", NAME, folder, files)
@@ -70,15 +74,37 @@ def load(dir: str | None = None) -> Images:  # noqa: A002
 
 
 def find(folder: Path) -> Path | None:
-    """What holds CIFAR-10 in the folder or in its `cifar10`: an archive, or a folder of batches or of Parquet files."""
+    """What holds CIFAR-10 in the folder or in its `cifar10`: an archive, or a folder of batches or of Parquet files.
+
+    One with files missing is passed over, so that it does not hide the archive that is fetched in its place.
+    """
+    return next((source for source in _sources(folder) if not missing(source)), None)
+
+
+def begun(folder: Path) -> Path | None:
+    """The first that holds CIFAR-10 or a part of it: where `find` finds nothing, a source with files missing."""
+    return next(_sources(folder), None)
+
+
+def missing(source: Path) -> list[str]:
+    """The files that a source lacks, by their names alone: to read all takes seconds."""
+    if isfile(source):
+        return []
+    return missing_batches(source) if _has_batches(source) else missing_shards(source)
+
+
+def _sources(folder: Path) -> Iterator[Path]:
     for place in (folder / NAME, folder):
         for archive in (place / "cifar-10-python.tar.gz", place / "cifar-10-python.tar"):
             if isfile(archive):  # not Path.is_file, which raises where a folder may not be entered
-                return archive
+                yield archive
         for inside in (place / "cifar-10-batches-py", place / "plain_text", place):
-            if any(isfile(inside / name) for name in BATCHES) or any(inside.glob("train-*.parquet")):
-                return inside
-    return None
+            if _has_batches(inside) or any(inside.glob("train-*.parquet")):
+                yield inside
+
+
+def _has_batches(folder: Path) -> bool:
+    return len(missing_batches(folder)) < len(BATCHES)
 
 
 def get(folder: Path) -> Path:
@@ -90,13 +116,13 @@ def get(folder: Path) -> Path:
 
 def read(source: Path) -> tuple[Rows, Rows]:
     """The train and test examples of what `find` found, as they lie there."""
-    if source.is_file():
-        batches = batches_in_archive(source)
+    archive = source.is_file()
+    if archive or _has_batches(source):
+        batches = batches_in_archive(source) if archive else from_batches(source)
         return np.concatenate([batches[name] for name in BATCHES[:-1]]), batches[BATCHES[-1]]
-    if any(isfile(source / name) for name in BATCHES):
-        return from_batches(source, BATCHES[:-1]), from_batches(source, BATCHES[-1:])
+    shards = missing_shards(source)
+    require(not shards, f"{source} has no {', '.join(shards)}: {ADD}")
     train, test = (sorted(source.glob(f"{split}-*.parquet")) for split in ("train", "test"))
-    require(len(test) > 0, f"{source} has train-*.parquet but no test-*.parquet: add the file or {MEND}")
     return from_parquet(train), from_parquet(test)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
+from os.path import isfile
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ PIXELS = 32 * 32 * 3
 CLASSES = 10
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 MEND = "remove it and run `noshow data get cifar10`"
+ADD = "add what is missing, or run `noshow data get cifar10`"
 
 Rows = np.ndarray
 """Examples as bytes [n, 1 + 3072]: the label, then the pixels line by line."""
@@ -41,9 +44,35 @@ def from_parquet(files: Sequence[Path]) -> Rows:
     return np.concatenate([_of_parquet(file) for file in files])
 
 
-def from_batches(folder: Path, names: Iterable[str]) -> Rows:
-    """Some of the original batches, in a folder."""
-    return np.concatenate([_of_batch(_content(file), file) for file in (folder / name for name in names)])
+def missing_shards(folder: Path) -> list[str]:
+    """Which Parquet files a folder lacks, as their names tell: of train and of test each the first, if any.
+
+    Names such as `train-00000-of-00002.parquet` say how many there are; of others there has to be one.
+    """
+    names = {split: [file.name for file in folder.glob(f"{split}-*.parquet")] for split in ("train", "test")}
+    return [name for split, there in names.items() for name in _missing_of(split, there)[:1]]
+
+
+_SHARD = re.compile(r"[a-z]+-(\d{5})-of-(\d{5})\b.*")
+
+
+def _missing_of(split: str, names: list[str]) -> list[str]:
+    there = {(int(match[1]), int(match[2])) for match in map(_SHARD.fullmatch, names) if match}
+    wanted = {(number, total) for _, total in there for number in range(total)}
+    missing = [f"{split}-{number:05}-of-{total:05}.parquet" for number, total in sorted(wanted - there)]
+    return missing if names else [f"{split}-*.parquet"]
+
+
+def from_batches(folder: Path, names: Sequence[str] = BATCHES) -> dict[str, Rows]:
+    """The original batches, or some of them, in a folder."""
+    missing = missing_batches(folder, names)
+    require(not missing, f"{folder} has no {', '.join(missing)}: {ADD}")
+    return {name: _of_batch(_content(folder / name), folder / name) for name in names}
+
+
+def missing_batches(folder: Path, names: Sequence[str] = BATCHES) -> list[str]:
+    """Which of the original batches a folder lacks."""
+    return [name for name in names if not isfile(folder / name)]  # not Path.is_file: see `find`
 
 
 def batches_in_archive(archive: Path) -> dict[str, Rows]:
@@ -52,9 +81,9 @@ def batches_in_archive(archive: Path) -> dict[str, Rows]:
     found: dict[str, Rows] = {}
     with _in_one_sentence(archive), tarfile.open(archive) as tar:
         for member in tar:
-            content = tar.extractfile(member) if member.name in wanted and member.isfile() else None
-            if content is not None:
-                name = wanted[member.name]
+            name = wanted.get(str(PurePosixPath(member.name)))  # without the ./ that some archives have
+            content = tar.extractfile(member) if name and member.isfile() else None
+            if name and content is not None:
                 found[name] = _of_batch(content.read(_LIMIT), archive / name)
     missing = [name for name in BATCHES if name not in found]
     require(not missing, f"{archive} has no {', '.join(missing)}: {MEND}")
@@ -136,17 +165,27 @@ def _of_table(table: pa.Table, file: Path) -> Rows:
     columns = [name for name in ("img", "image") if name in table.column_names]
     require(len(columns) > 0, f"{file} has no column `img` or `image`: {MEND}")
     require("label" in table.column_names, f"{file} has no column `label`: {MEND}")
+    for name in (columns[0], "label"):
+        count = table.column_names.count(name)
+        require(count == 1, f"{file} has {count} columns `{name}`: {MEND}")
     labels = table["label"]
     require(
         pa.types.is_integer(labels.type) and labels.null_count == 0,
         f"the column `label` of {file} is not of whole numbers: {MEND}",
     )
-    cells = table[columns[0]].to_pylist()
+    cells = _cells(table[columns[0]], f"the column `{columns[0]}` of {file}")
     images = np.empty((len(cells), *SHAPE), np.uint8)
     for number, cell in enumerate(cells):
         encoded = cell.get("bytes") if isinstance(cell, dict) else cell
         images[number] = _decoded(encoded, f"image {number} of {file}")
     return pack(images, labels.to_numpy(), file)
+
+
+def _cells(column: pa.ChunkedArray[Any], where: str) -> list[Any]:
+    try:
+        return column.to_pylist()
+    except ValueError as error:  # such as two fields `bytes` in a cell
+        raise NoshowError(f"{where} cannot be read ({error}): {MEND}") from None
 
 
 def _decoded(encoded: Any, where: str) -> np.ndarray:

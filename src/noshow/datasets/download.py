@@ -6,6 +6,7 @@ import hashlib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,15 +48,28 @@ def download(url: str, target: Path, size: int | None = None, checksum: str | No
     """
     part = target.with_name(f"{target.name}.part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not _all_there(part, size):
-            _fetch(url, part, target, size)
-        _check(part, url, size, checksum)
-        part.replace(target)
+        with _folder_for(target):
+            if not _all_there(part, size):
+                _fetch(url, part, target, size)
+            _check(part, url, size, checksum)
+            part.replace(target)
     except OSError as error:
         raise NoshowError(
             f"{target} cannot be written ({error.strerror}): make room or choose another folder, then try again"
         ) from None
+
+
+@contextmanager
+def _folder_for(target: Path) -> Iterator[None]:
+    """The folder that a file goes into. Those that are made for it are removed if they stay empty."""
+    made = [folder for folder in target.parents if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    finally:
+        for folder in made:
+            with suppress(OSError):  # it holds something, or was never made
+                folder.rmdir()
 
 
 def _fetch(url: str, part: Path, target: Path, size: int | None) -> None:

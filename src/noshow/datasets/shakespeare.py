@@ -17,7 +17,7 @@ from jax import lax
 from noshow.contracts import Array, Key, Numbers
 from noshow.datasets import shakespeare_files
 from noshow.datasets.leaf import WINDOW, encode, speakers, split
-from noshow.errors import require
+from noshow.errors import require, whole
 from noshow.federation import Batches, Federation
 
 CLIENTS = 660
@@ -53,6 +53,7 @@ def shakespeare(
         >>> federation.held.tolist()  # doctest: +SKIP
         [1846, 4937, 30618]
     """
+    clients, seed = whole(clients, f"clients is {clients!r}"), whole(seed, f"seed is {seed!r}")
     require(1 <= clients <= CLIENTS, f"clients is {clients}: give 1 to {CLIENTS}")
     require(seed >= 0, f"seed is {seed}: give zero or more")
     works = shakespeare_files.text(dir).decode("utf-8-sig")
