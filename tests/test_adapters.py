@@ -15,6 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 import noshow as ns
 from noshow.models.adapters import from_equinox, from_flax, from_nnx
+from noshow.models.scores import cross_entropy
 
 ZERO = nn.initializers.zeros
 
@@ -187,6 +188,76 @@ def test_nothing_to_train_is_refused(build: Callable[[], ns.Model]) -> None:
 def test_other_things_are_refused(build: Callable[[], ns.Model], said: str) -> None:
     with pytest.raises(ns.NoshowError, match=said):
         build()
+
+
+def in_library(library: str, linear: Callable[..., Any], features: int) -> ns.Model:
+    if library == "flax":
+        return from_flax(linear(), jnp.zeros((1, features)), name="mine")
+    return (from_nnx if library == "nnx" else from_equinox)(linear, name="mine")
+
+
+@LIBRARIES
+def test_data_of_another_width_are_one_sentence(library: str, federation: ns.Federation) -> None:
+    """The federation has 4 features, the model 3."""
+    linear = {
+        "flax": lambda: nn.Dense(3),
+        "nnx": lambda rngs: nnx.Linear(3, 3, rngs=rngs),
+        "equinox": lambda key: eqx.nn.Linear(3, 3, key=key),
+    }[library]
+    refused(in_library(library, linear, 3), federation, r".*\(?4\b.*\(?3\b|.*\(?3\b.*\(?4\b")
+
+
+class LinenPair(nn.Module):
+    @nn.compact
+    def __call__(self, x: jax.Array) -> Any:
+        return nn.Dense(3)(x), x
+
+
+class NnxPair(nnx.Module):
+    def __init__(self, rngs: nnx.Rngs) -> None:
+        self.only = nnx.Linear(4, 3, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> Any:
+        return self.only(x), x
+
+
+class EquinoxPair(eqx.Module):
+    only: eqx.nn.Linear
+
+    def __init__(self, key: jax.Array) -> None:
+        self.only = eqx.nn.Linear(4, 3, key=key)
+
+    def __call__(self, x: jax.Array) -> Any:
+        return self.only(x), x
+
+
+PAIRS: dict[str, Callable[..., Any]] = {"flax": LinenPair, "nnx": NnxPair, "equinox": EquinoxPair}
+
+
+@LIBRARIES
+def test_a_tuple_instead_of_logits_is_one_sentence(library: str, federation: ns.Federation) -> None:
+    model = in_library(library, PAIRS[library], 4)
+    refused(model, federation, "the module returns a tuple, not logits: give a `score` that takes it$")
+
+
+def test_a_score_may_take_a_tuple() -> None:
+    def first(outputs: Any, y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return cross_entropy(outputs[0], y)
+
+    model = from_flax(LinenPair(), jnp.zeros((1, 4)), score=first)
+    losses, _ = model.measure(model.init(jax.random.key(0)), (jnp.ones((2, 4)), jnp.array([0, 1])))
+    assert losses.shape == (2,)
+
+
+def test_a_model_that_looks_for_what_data_lack_is_one_sentence(federation: ns.Federation) -> None:
+    model = ns.Model(lambda key: jnp.zeros(3), lambda params, batch: batch.images, "mine")
+    refused(model, federation, "'tuple' object has no attribute 'images'$")
+
+
+def refused(model: ns.Model, federation: ns.Federation, why: str) -> None:
+    sentence = f"^the model 'mine' cannot read the data of {federation.name!r}: {why}"
+    with pytest.raises(ns.NoshowError, match=sentence):
+        ns.simulate(federation, model, ns.algorithms.fedavg(0.1, steps=1), sampled=2, rounds=1)
 
 
 @LIBRARIES

@@ -67,7 +67,7 @@ def _check_reading(model: Model, federation: Federation, stored: Batch, which: s
         batch = jax.eval_shape(lambda *stored: model.prepare(federation.read(*stored)), federation.shared, rows)
         measured = jax.eval_shape(model.measure, params, batch)
         found = [jnp.shape(column) for column in measured]
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         said = str(error).strip().partition("\n")[0]
         raise NoshowError(f"the model {model.name!r} cannot read the {which} of {federation.name!r}: {said}") from None
     require(

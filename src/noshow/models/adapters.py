@@ -50,15 +50,17 @@ def from_flax(module: Any, example: Any, *, score: Score = cross_entropy, name: 
         return module.init(key, example)["params"]
 
     def outputs(params: Params, x: Any) -> Any:
-        return module.apply({"params": params}, x)
+        try:
+            return module.apply({"params": params}, x)
+        except flax.errors.InvalidRngError:
+            raise NoshowError(_draws(called)) from None
+        except flax.errors.FlaxError as error:  # its own kind, where other libraries raise what JAX does
+            raise TypeError(str(error)) from None
 
     collections = jax.eval_shape(module.init, jax.random.key(0), example)
     require("params" in collections, _no_parameters(called))
     require(set(collections) == {"params"}, _keeps_state(called))
-    try:
-        jax.eval_shape(outputs, collections["params"], example)
-    except flax.errors.InvalidRngError:
-        raise NoshowError(_draws(called)) from None
+    jax.eval_shape(outputs, collections["params"], example)
     return Model(init, _measure(outputs, score), called, _label_check(init, outputs, score))
 
 
@@ -145,7 +147,12 @@ def from_equinox(make: Callable[[Key], Any], *, score: Score = cross_entropy, na
 def _measure(outputs: Callable[[Params, Any], Any], score: Score) -> Callable[[Params, Batch], tuple[Array, Array]]:
     def measure(params: Params, batch: Batch) -> tuple[Array, Array]:
         x, y = batch
-        return score(outputs(params, x), y)
+        found = outputs(params, x)
+        require(
+            score is not cross_entropy or hasattr(found, "shape"),
+            f"the module returns {_described(found)}, not logits: give a `score` that takes it",
+        )
+        return score(found, y)
 
     return measure
 
@@ -159,10 +166,10 @@ def _label_check(
         rows = jax.tree.map(lambda leaf: leaf[:1], federation.data)
         try:
             x, _ = jax.eval_shape(federation.read, federation.shared, rows)
-            logits = jax.eval_shape(outputs, jax.eval_shape(init, jax.random.key(0)), x)
-        except (TypeError, ValueError):
-            return  # data of another kind: told where a run reads its first example
-        check_labels(federation, logits.shape[-1])
+            classes = jax.eval_shape(outputs, jax.eval_shape(init, jax.random.key(0)), x).shape[-1]
+        except (AttributeError, TypeError, ValueError):
+            return  # data or outputs of another kind: told where a run reads its first example
+        check_labels(federation, classes)
 
     return check if score is cross_entropy else lambda federation: None
 
