@@ -99,6 +99,18 @@ def test_import_then_summary(tmp_path: Path) -> None:
     assert "answered   9 of 12 calls (75.0%)" in noshow("trace", "summary", out).stdout
 
 
+def test_import_does_not_replace_the_file_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.csv").write_text("round,client,status\n1,anna,answered\n", "utf-8")
+    before = (tmp_path / "a.csv").read_bytes()
+    (tmp_path / "link.parquet").symlink_to("a.csv")
+    monkeypatch.chdir(tmp_path)
+    for out in ("a.csv", tmp_path / "a.csv", "link.parquet"):
+        with pytest.raises(ns.NoshowError, match="is the CSV file itself: give the trace another name"):
+            noshow("trace", "import", "a.csv", "--out", out)
+    assert (tmp_path / "a.csv").read_bytes() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.csv", "link.parquet"]
+
+
 SPEC = """
 name = "recorded"
 rounds = 12

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -18,6 +19,8 @@ import pytest
 import noshow as ns
 from noshow import trace
 from noshow.trace import Entry, Trace
+from noshow.trace import presence as module
+from noshow.trace.picture import picture
 from noshow.trace.presence import latest, presence
 
 NOW = datetime(2030, 5, 17, 12, 30, 15, 123456, tzinfo=UTC)
@@ -228,6 +231,39 @@ def test_presence_by_hand() -> None:
     table = presence(got)
     assert table.tolist() == [[-1, 0], [1, -1], [-1, -1], [0, 1]]
     assert latest(table).tolist() == [[-1, 0], [1, 0], [1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("block", [1, 7, 40, 10**6])
+def test_the_latest_status_is_the_same_however_many_cells_are_worked_on(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = np.random.default_rng(block).choice([-1, -1, -1, 0, 1], (20, 13)).astype(np.int8)
+    expected = table.copy()
+    for row, before in zip(expected[1:], expected, strict=False):
+        row[row == -1] = before[row == -1]
+    monkeypatch.setattr(module, "BLOCK", block)
+    found = latest(table)
+    assert found.dtype == np.int8
+    assert found.tolist() == expected.tolist()
+
+
+def test_the_latest_status_takes_little_more_than_the_table() -> None:
+    table = np.full((2000, 10_000), -1, np.int8)
+    tracemalloc.start()
+    try:
+        latest(table)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < table.nbytes + 30 * module.BLOCK
+
+
+def test_a_picture_that_takes_more_than_a_few_gigabytes_is_refused() -> None:
+    """The table alone would fit: to draw it takes some 60 bytes a cell."""
+    long = Trace.of([entry(0, "a"), entry(5 * 10**7, "b")])
+    assert presence(long).nbytes == 2 * (5 * 10**7 + 1)
+    with pytest.raises(ns.NoshowError, match="2 clients in rounds 0 to 50000000, too many for one table"):
+        picture(long)
 
 
 def test_a_table_that_would_not_fit_is_refused() -> None:

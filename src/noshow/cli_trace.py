@@ -91,7 +91,9 @@ def import_(
 ) -> None:
     """Make a trace of a CSV file: when clients were available, or who answered in which round."""
     from noshow import trace
+    from noshow.errors import require
 
+    require(out.resolve() != file.resolve(), f"--out {out} is the CSV file itself: give the trace another name")
     made = trace.from_csv(file, round_seconds, examples)
     trace.write(out, made)
     _say(f"{len(made):,} calls of {len(made.names):,} clients: {out}")

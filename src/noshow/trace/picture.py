@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Blue and vermilion differ in lightness too, so they are told apart without colour vision and in print.
 COLOURS = {HAS_ANSWERED: "#56b4e9", IS_SILENT: "#b33c00", NOT_CALLED: "#f4f4f4"}
 WORDS = {HAS_ANSWERED: "answered", IS_SILENT: "silent", NOT_CALLED: "not called"}
+MOST_DRAWN = 2**26
+"""A cell of a picture takes up to 60 bytes, so 4 GB."""
 MOST_NAMED = 40
 """Up to so many clients, each has its name and its total beside it."""
 
@@ -33,7 +35,7 @@ def picture(trace: Trace, title: str = "") -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-    table = presence(trace)
+    table = presence(trace, MOST_DRAWN)
     clients = table.shape[1]
     height = 1.6 + (0.22 * clients if clients <= MOST_NAMED else 8.0)
     figure = Figure(figsize=(11, max(height, 3.0)), layout="constrained")
