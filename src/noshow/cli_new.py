@@ -10,6 +10,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -99,14 +100,26 @@ def _filled(template: str, words: dict[str, str]) -> str:
 
 
 def _write(place: Path, files: dict[str, str]) -> None:
-    """All files or none: beside, then renamed."""
-    part = place.with_name(f".{place.name}.{os.getpid()}")
+    """All files or none: beside, then renamed; or into the empty folder that is there, where a shell may stand."""
+    there = place.is_dir()
+    part = place if there else place.with_name(f".{place.name}.{os.getpid()}")
+    done = False
     try:
         for file, text in files.items():
             (part / file).parent.mkdir(parents=True, exist_ok=True)
             (part / file).write_text(text, "utf-8")
-        part.replace(place)
+        if not there:
+            part.replace(place)
+        done = True
     except OSError as error:
         raise NoshowError(f"{place} cannot be written: {error.strerror or error}") from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        if not done:
+            _remove({part / Path(file).parts[0] for file in files} if there else {part})
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):  # a folder, gone by now, or never written
+            path.unlink()

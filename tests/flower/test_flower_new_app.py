@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import re
@@ -26,7 +27,7 @@ from moving_nodes import Nodes
 from typer.testing import CliRunner
 
 import noshow as ns
-from noshow import trace
+from noshow import cli_new, trace
 from noshow.cli import app
 
 
@@ -62,6 +63,35 @@ def test_pytorch_is_the_default(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()  # an empty folder will do
     noshow("new", "flower-app", tmp_path / "app")
     assert "import torch" in (tmp_path / "app" / "app" / "model.py").read_text("utf-8")
+
+
+def test_an_empty_folder_stays_the_one_that_a_shell_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "app").mkdir()
+    monkeypatch.chdir(tmp_path / "app")
+    noshow("new", "flower-app", ".")
+    assert sorted(os.listdir(".")) == ["README.md", "app", "pyproject.toml"]
+    assert os.listdir(tmp_path) == ["app"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_what_fails_halfway_leaves_nothing(
+    there: bool, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_text
+
+    def fails_at_last(self: Path, *arguments: Any) -> int:
+        if self.name == "data.py":
+            raise error
+        return write(self, *arguments)
+
+    if there:
+        (tmp_path / "app").mkdir()
+    monkeypatch.setattr(Path, "write_text", fails_at_last)
+    expected = ns.NoshowError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(expected):
+        cli_new.flower_app(tmp_path / "app", "numpy", "synthetic")
+    assert list(tmp_path.rglob("*")) == ([tmp_path / "app"] if there else [])
 
 
 def test_nothing_that_is_there_is_touched(tmp_path: Path) -> None:
