@@ -19,12 +19,15 @@ def keeping(adversary: Adversary, file: Path) -> Adversary:
     Example:
         >>> import tempfile
         >>> import noshow as ns
-        >>> federation, model = ns.datasets.synthetic(clients=10, sizes=5), ns.models.logistic()
+        >>> federation, model = ns.datasets.synthetic(clients=4, sizes=5), ns.models.logistic()
+        >>> short = {"pairs": [(0, 1)], "candidates": (2, 1)}
+        >>> shadow = ns.adversaries.shadow(ns.algorithms.fedavg(0.1), ns.algorithms.cclip(0.1), **short)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     adversary = keeping(ns.adversaries.round_robin(groups=5), Path(folder) / "adversary.npz")
-        ...     groups = adversary.init(jax.random.key(0), federation, model)
-        ...     bool((adversary.init(jax.random.key(0), federation, model) == groups).all())
-        True
+        ...     adversary = keeping(shadow, Path(folder) / "adversary.npz")
+        ...     played = adversary.init(jax.random.key(0), federation, model)
+        ...     kept = adversary.init(jax.random.key(0), federation, model)
+        >>> type(played).__name__, type(kept).__name__, kept.tolist() == played.tolist()
+        ('ArrayImpl', 'ndarray', True)
     """
 
     def init(key: Key, federation: Federation, model: Model) -> Memory:
