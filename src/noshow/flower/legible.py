@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from noshow.trace.file import printable
+
 MOST = 120
 """Characters of a name, or of what was seen, that a line has room for."""
 
 
 def legible(text: str) -> str:
-    """The beginning of a text, with marks in the place of what is not printed.
+    """The beginning of a text, as a terminal may show it.
 
     Example:
-        >>> legible("a\\nround 9: all is well\\x1b[31m"), len(legible("a" * 500))
-        ('a?round 9: all is well?[31m', 120)
+        >>> legible("hospital-a"), len(legible("a" * 500)), legible("a\\nround 9").isprintable()
+        ('hospital-a', 120, True)
     """
-    short = text if len(text) <= MOST else f"{text[: MOST - 1]}…"
-    return "".join(letter if letter.isprintable() else "?" for letter in short)
+    return printable(text if len(text) <= MOST else f"{text[: MOST - 1]}…")
