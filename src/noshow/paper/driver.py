@@ -52,9 +52,15 @@ def run_missing(cells: Mapping[str, Results], bench: Bench, display: Display, cl
             if results.missing:
                 alone.enter_context(alone_in(results.path))
         groups = _groups(_missing(cells, bench)) if not clock.up else []
-        return all(_prepared(group, display, clock) and _run(group, display, clock) for group in groups) and not any(
-            results.missing for results in cells.values()
-        )
+        ready: set[str] = set()
+        for group in groups:
+            for job in group:
+                if job.cell not in ready and not _prepared(job, display, clock):
+                    return False
+                ready.add(job.cell)
+            if clock.up or not _run(group, display, clock):
+                return False
+        return not any(results.missing for results in cells.values())
 
 
 def _missing(cells: Mapping[str, Results], bench: Bench) -> list[Job]:
@@ -67,17 +73,16 @@ def _missing(cells: Mapping[str, Results], bench: Bench) -> list[Job]:
     return jobs
 
 
-def _prepared(group: Sequence[Job], display: Display, clock: Clock) -> bool:
-    """Let the adversaries prepare, which is kept seed by seed; whether there is time left after it."""
-    for job in {job.cell: job for job in group}.values():
-        spec, (federation, model, adversary, _) = job.results.spec, job.experiment
-        job.results.begin()
-        with display.preparing(adversary.name):
-            for seed in spec.seeds:
-                if clock.up:
-                    return False
-                prepare(adversary, federation, model, [seed], spec.precision)
-    return not clock.up
+def _prepared(job: Job, display: Display, clock: Clock) -> bool:
+    """Let a cell's adversary prepare, which is kept seed by seed; whether time sufficed."""
+    spec, (federation, model, adversary, _) = job.results.spec, job.experiment
+    job.results.begin()
+    with display.preparing(adversary.name):
+        for seed in spec.seeds:
+            if clock.up:
+                return False
+            prepare(adversary, federation, model, [seed], spec.precision)
+    return True
 
 
 def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
