@@ -313,7 +313,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (out / "synthetic-long" / "published" / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert "2 of 2" in command("--list", "--seeds", "0,1")
     others = command("--list", "--seeds", "3")
-    assert "another's" in others
+    assert "see below" in others
     assert "holds another run (seeds differ): choose another --out" in others
     assert "power-law.png" in command("power-law")
     with pytest.raises(ns.NoshowError, match="setting is 'other'"):

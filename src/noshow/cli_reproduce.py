@@ -237,7 +237,7 @@ def _list(console: Console, out: Path, settings: tuple[str, ...], scale: str, se
             return look()
         except NoshowError as error:
             others.append(str(error))
-            return "another's"
+            return "see below"
 
     def of_runs(experiment: Experiment, setting: str) -> str:
         specs = experiment.specs(setting, scale, seeds)
