@@ -214,7 +214,7 @@ class Ledger:
     def forget(self) -> None:
         """Remove all that is kept of the run; raises where there is none of this name."""
         tables = [statement.split("(")[0].split()[-1] for statement in _TABLES.split(";") if statement.strip()]
-        with self._roster.transaction() as database:
+        with self.tidying.after(), self._roster.transaction() as database:
             found = database.execute("select 1 from runs where run = ?", (self._run,)).fetchone()
             require(found is not None, f"{self._roster.path} has no run {self._run!r}: give one that it has")
             for table in tables:
